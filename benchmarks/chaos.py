@@ -423,10 +423,12 @@ def overlaps(lines: list[dict[str, Any]]) -> list[str]:
         if one["what"] == "gone"
     }
     gone |= {one["pid"]: one["at"] for one in lines if one["what"] == "ended"}
-    stops: dict[int, list[float]] = defaultdict(list)
+    stops: dict[int, list[list[float]]] = defaultdict(list)
     for one in lines:
         if one["what"] == "stop":
-            stops[one["who"]].append(one["at"])
+            stops[one["who"]].append([one["at"], float("inf")])
+        elif one["what"] == "resume":
+            stops[one["who"]][-1][1] = one["at"]
     found = []
     last: dict[int, tuple[float, dict[str, Any]]] = {}
     for one in lines:
@@ -434,7 +436,10 @@ def overlaps(lines: list[dict[str, Any]]) -> list[str]:
             continue
         until, before = last.get(one["lane"], (0.0, one))
         if one["at"] < until:
-            was_stopped = any(before["at"] - 1 < at < until for at in stops[before["pid"]])
+            # It may have been stopped just before it began, too: its lease was checked, its fence is the old one.
+            was_stopped = any(
+                at < until and woke > before["at"] - 1 for at, woke in stops[before["pid"]]
+            )
             if not (was_stopped and one["fence"] > before["fence"]):
                 found.append(f"lane {one['lane']}: call {one['n']} (process {one['pid']}, fence {one['fence']}) began "
                              f"at {one['at']:.4f}, before call {before['n']} (process {before['pid']}, fence "

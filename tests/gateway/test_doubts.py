@@ -12,10 +12,22 @@ from typing import Any
 import pytest
 
 from callmemaybe.gateway import Gateway, GatewayLimits, StoreError, StoreTransient
+from callmemaybe.gateway.apply import Applier
 from callmemaybe.gateway.audit.verify import verify_ledger
 from callmemaybe.gateway.ledger import Ledger, open_ledger
-from callmemaybe.gateway.store import AdmitCalls, AppendAudit
-from callmemaybe.tools import ToolCall, tool
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.gateway.store import (
+    AdmitCalls,
+    AppendAudit,
+    CallProposal,
+    CallRow,
+    ClaimLostCalls,
+    OperationBatch,
+    RunRow,
+    UpdateCall,
+)
+from callmemaybe.tools import ToolCall, make_tool, tool
+from tests.gateway import my_tools
 
 
 def opened(store: str, **more: Any) -> Ledger:
@@ -168,7 +180,7 @@ def test_a_recovery_asks_for_all_locks_at_once(store: str) -> None:
         ledger = opened(store)
         backend = ledger.backend
         serialised: list[int] = []
-        serialise, lost_owners = backend.serialise, backend.lost_owners
+        serialise = backend.serialise
 
         def counted(locks: Any, *rest: Any) -> None:
             serialised.append(len(locks))
@@ -178,13 +190,9 @@ def test_a_recovery_asks_for_all_locks_at_once(store: str) -> None:
         backend.lost_owners = lambda owners: {dead.owner} & set(owners)  # type: ignore[method-assign]
         dying.clear()
         async with Gateway([put], store=ledger) as gateway:
-            taken = asyncio.ensure_future(gateway.recover())
-            while not serialised:
-                await asyncio.sleep(0.01)
-            assert await taken == 4
+            assert await gateway.recover() == 4
         assert serialised[0] == 4
         assert 4 not in serialised[1:]
-        assert lost_owners is not None
         lost.cancel()
         ledger.close()
         dead.close()
@@ -207,3 +215,90 @@ def test_nobodys_wall_clock_moves_the_clock_of_postgresql(
         time.sleep(0.02)
     assert abs(ledger.backend.now() - real()) < 60
     ledger.close()
+
+
+@pytest.mark.parametrize("kind", ["async", "thread", "process"])
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_a_process_that_was_suspended_just_before_the_tool_asks_again(
+    tmp_path: Any, kind: str, taken_over: bool
+) -> None:
+    """The lease is looked at once more right before the function: a call that was taken over does not begin."""
+    store, effects = str(tmp_path / "x.db"), tmp_path / "effects"
+    options = {"effect": "once", "writes": "a", "trusted": True, "name": "put"}
+    if kind == "async":
+
+        async def put() -> None:
+            effects.open("a").write("x")
+
+        made = make_tool(put, **options)
+    elif kind == "thread":
+
+        def put_in_thread() -> None:
+            effects.open("a").write("x")
+
+        made = make_tool(put_in_thread, timeout=None, **options)
+    else:
+        made = my_tools.act
+    arguments = json.dumps({"path": str(effects), "text": "x"} if kind == "process" else {})
+    call = [ToolCall(made.name, arguments, "c")]
+
+    async def go() -> None:
+        ledger, other = opened(store), opened(store)
+        looked: list[int] = []
+        real = ledger.has_held_lease
+
+        def has_held_lease(since: float) -> bool:
+            if threading.current_thread() is ledger._writer:
+                return real(since)
+            looked.append(1)
+            if len(looked) == 1 and taken_over:
+                other.backend.lost_owners = lambda _: {ledger.owner}  # type: ignore[method-assign]
+                other.send_and_wait(ClaimLostCalls({}, time.time(), 0.0))
+            return len(looked) == 1 or (len(looked) > 3 and real(since))
+
+        async with Gateway([made], store=ledger) as gateway:
+            ledger.has_held_lease = has_held_lease  # type: ignore[method-assign]
+            (answer,) = await gateway.run(call, run="r", turn=0)
+        assert len(looked) >= 3
+        code = "unknown_outcome" if taken_over else "ok"
+        assert answer.code == code, answer
+        assert effects.exists() is not taken_over
+        assert taken_over or effects.read_text().strip() == "x"
+        ledger.close()
+        other.close()
+
+    asyncio.run(go())
+
+
+def test_one_batch_admits_a_call_once_and_starts_it_once(store: str) -> None:
+    """Two deliveries in one transaction, the first of which finds its locks taken: one of them runs the call."""
+    ledger, other = opened(store), opened(store)
+    locks = '[["a", true]]'
+
+    def row(key: str, owner: str, state: str) -> CallRow:
+        return CallRow(
+            key, "", "r", 0, 0, "c", "put", "once", "m", "p", "d", "{}", locks, state,
+            int(state == "running"), owner, 1.0,
+        )  # fmt: skip
+
+    def apply(*operations: Any) -> list[Any]:
+        batch = OperationBatch(operations)
+        with ledger.backend.transaction():
+            Applier(ledger.backend, batch, set(), 30.0).apply()
+        return [batch.outcomes[index] for index in range(len(operations))]
+
+    run = RunRow("", "r", "{}", "p")
+    theirs = AdmitCalls((CallProposal(row("k1", other.owner, "running"), "{}"),), run, False)
+    other.send_and_wait(theirs)
+    mine = [
+        AdmitCalls((CallProposal(row("k2", ledger.owner, state), "{}"),), None, False)
+        for state in ("running", "committed")
+    ]
+    statuses = [outcome[0].status for outcome in apply(*mine)]
+    assert sorted(statuses) == ["in_flight", "new"]
+    states = CallState.COMMITTED, CallState.CANCELLED
+    ends = [UpdateCall("k2", states[0], 0, states[1], "{}", content=text) for text in ("1", "2")]
+    assert [outcome.won for outcome in apply(*ends)] == [True, False]
+    assert ledger.backend.read_call("k2").content == "1"  # type: ignore[union-attr]
+    ledger.close()
+    other.close()

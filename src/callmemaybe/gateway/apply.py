@@ -151,6 +151,8 @@ class Applier:
                 else:
                     fresh.setdefault(proposal.row.key, proposal.row)
         inserted = self._backend.insert_calls(list(fresh.values())) if fresh else set()
+        # Before any outcome: an earlier delivery of the same key in this batch may have been refused.
+        self.taken |= inserted
         wanted = {
             proposal.row.key
             for _, admit in admits
@@ -167,7 +169,6 @@ class Applier:
                     outcome.append(refusal)  # the keys are another delivery's
                 elif key in inserted and fresh.get(key) is proposal.row:
                     self._audit(key, proposal.record)
-                    self.taken.add(key)
                     starts = proposal.row.state == CallState.RUNNING.value
                     token = self._arbiter.token if starts else 0
                     outcome.append(Admission("new", proposal.row, token=token))
@@ -425,12 +426,16 @@ class Applier:
         if busy:
             self._backend.queue_for_locks(list(busy.values()))
         blockers = self._blockers([m for _, m in updates if m.starts and m.key not in busy])
-        ready = [m for _, m in updates if m.key not in busy and m.key not in blockers]
-        won = self._backend.update_calls(ready) if ready else set()
-        others = [update.key for _, update in updates if update.key not in won]
+        # Two updates of one call in a batch: the second finds what the first left.
+        ready: dict[str, UpdateCall] = {}
+        for _, update in updates:
+            if update.key not in busy and update.key not in blockers:
+                ready.setdefault(update.key, update)
+        won = self._backend.update_calls(list(ready.values())) if ready else set()
+        others = [m.key for _, m in updates if m.key not in won or ready[m.key] is not m]
         stored_rows = self._backend.fetch_calls(others) if others else {}
         for index, update in updates:
-            if update.key in won:
+            if update.key in won and ready[update.key] is update:
                 self._audit(update.key, update.record)
                 token = self._arbiter.token if update.starts and update.locks else 0
                 self._batch.outcomes[index] = UpdateResult(True, None, token=token)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe.errors import InputError, StoreError
+from callmemaybe.errors import InputError, NotExecuted, StoreError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.answers import (
     CallAnswer,
@@ -28,6 +29,7 @@ from callmemaybe.gateway.execution.outcome import (
     outcome_of_error,
     outcome_of_value,
 )
+from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallState, LifecycleEvent
 from callmemaybe.gateway.limits import backoff
 from callmemaybe.gateway.plan import Lock, locks_to_json, resolve_references
@@ -290,14 +292,26 @@ class CallRunner:
         and has no fencing token yet.
         """
         ledger, fence = self._gateway.ledger, item.cursor.fence
+        item.lapses = None
         if ledger.has_held_lease(self._turn.began) and (item.token or not item.locks):
             return True
-        item.token = await ledger.send(ConfirmOwnership(item.key, fence))
-        if item.token:
-            return True
+        while True:
+            item.lapses = ledger.lapses
+            item.token = await ledger.send(ConfirmOwnership(item.key, fence))
+            if not item.token:
+                break
+            if item.lapses == ledger.lapses:
+                return True
         row = await ledger.read(lambda: ledger.backend.read_call(item.key))
         self._answer_overtaken(item, UpdateResult(False, row))
         return False
+
+    def _may_begin(self, item: PendingCall) -> None:
+        """Raise NotExecuted if the lease lapsed since `_still_owned`: the process was suspended there."""
+        ledger, lapses = self._gateway.ledger, item.lapses
+        since = self._turn.began if lapses is None else lease_clock()
+        if lapses not in {None, ledger.lapses} or not ledger.has_held_lease(since):
+            raise NotExecuted("this process was suspended just before the call began")
 
     async def _attempts(self, item: PendingCall) -> tuple[AttemptOutcome | None, int]:
         """Run the tool, with retries where they are safe; return the outcome and the number of attempts.
@@ -321,7 +335,13 @@ class CallRunner:
             values, item.values = item.values, None
             times = (self._timeout(item), self._remaining())
             outcome = await gateway.executor.run(
-                tool, item.arguments, context, secrets, *times, values
+                tool,
+                item.arguments,
+                context,
+                secrets,
+                *times,
+                values,
+                functools.partial(self._may_begin, item),
             )
             gateway.ledger.probe("effect done")
             if not tool.effect.writes:

@@ -118,6 +118,8 @@ class Ledger:
         self.locks = LockTable()
         self.lease = lease
         self._leased_at = self._held_since = lease_clock()
+        #: How often a lapsed lease was renewed.
+        self.lapses = 0
         self._heartbeat = heartbeat
         self._anchor = anchor
         self._anchor_every = anchor_every
@@ -340,6 +342,7 @@ class Ledger:
             self._leased_at = began
         if applier.lapsed:
             self._held_since = began
+            self.lapses += 1
         self.active |= applier.taken
         self.commits += 1
         self._point(kinds, "durable")

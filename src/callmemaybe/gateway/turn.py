@@ -84,6 +84,8 @@ class PendingCall:
     """Another process holds one of its locks."""
     token: int = 0
     """The fencing token of its start."""
+    lapses: int | None = None
+    """How often the lease had lapsed when the ledger said that the call is still ours; None if it did not ask."""
     row: CallRow | None = None
     """The ledger's row once the call is admitted."""
     decided: PolicyDecision | None = None

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from callmemaybe.errors import NotExecuted
 from callmemaybe.gateway.execution import leftovers
 from callmemaybe.gateway.execution.completion import (
     await_result,
@@ -68,18 +69,20 @@ class ToolExecutor:
         timeout: float | None,
         patience: float | None = None,
         values: dict[str, Any] | None = None,
+        may_begin: Callable[[], None] = lambda: None,
     ) -> AttemptOutcome:
         """Run ``tool`` once with JSON ``arguments``; time out after ``timeout`` seconds.
 
         A call that has to wait for a worker process times out ``patience`` seconds from now at the latest.
-        ``values`` are the arguments as the function's own types, if they are known.
+        ``values`` are the arguments as the function's own types, if they are known. ``may_begin`` is called
+        right before the function, and raises NotExecuted if it must not be.
         """
         if tool.mode in {Mode.PROCESS, Mode.FRESH}:
             request = self._request(tool, arguments, context, secrets)
             if request is None:  # its module was reloaded, or deleted the function
                 why = "another process cannot find it in its module any more"
                 return AttemptOutcome("not_executed", why)
-            return await self._in_process(tool, request, timeout, patience)
+            return await self._in_process(tool, request, timeout, patience, may_begin)
         try:
             if values is None:
                 values = tool.bind(arguments)
@@ -87,8 +90,8 @@ class ToolExecutor:
         except Exception as error:
             return AttemptOutcome("not_executed", outcome_of_error(error).text)
         if tool.mode is Mode.ASYNC:
-            return await self._in_loop(_call_in_loop(tool, values), timeout, tool.name)
-        return await self._in_thread(tool, values, timeout)
+            return await self._in_loop(_call_in_loop(tool, values, may_begin), timeout, tool.name)
+        return await self._in_thread(tool, values, timeout, may_begin)
 
     async def close(self) -> None:
         """End the worker processes."""
@@ -146,7 +149,11 @@ class ToolExecutor:
         return replace(outcome, ending=asyncio.ensure_future(ending))
 
     async def _in_thread(
-        self, tool: Tool, values: Mapping[str, Any], timeout: float | None
+        self,
+        tool: Tool,
+        values: Mapping[str, Any],
+        timeout: float | None,
+        may_begin: Callable[[], None],
     ) -> AttemptOutcome:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -160,6 +167,7 @@ class ToolExecutor:
 
         def work() -> None:
             try:
+                may_begin()
                 value = copied.run(call_function, tool, values)
                 setter = future.set_result
             except StopIteration as error:
@@ -206,6 +214,7 @@ class ToolExecutor:
         request: Mapping[str, Any],
         timeout: float | None,
         patience: float | None,
+        may_begin: Callable[[], None],
     ) -> AttemptOutcome:
         loop = asyncio.get_running_loop()
         until = None if patience is None else loop.time() + patience
@@ -221,6 +230,11 @@ class ToolExecutor:
                 return AttemptOutcome("not_executed", f"no process could be started: {error}")
             if timeout is not None and until is not None:
                 timeout = min(timeout, until - loop.time())
+            try:
+                may_begin()
+            except NotExecuted as error:
+                await self._keep(worker, tool)
+                return AttemptOutcome("not_executed", str(error))
             return await self._ask_worker(worker, tool, request, timeout)
         finally:
             self._slots.release()
@@ -238,11 +252,15 @@ class ToolExecutor:
                 worker, AttemptOutcome("died", "its process died before it answered")
             )
         answer = reply.result()
+        await self._keep(worker, tool)
+        return AttemptOutcome(answer["kind"], answer["text"])
+
+    async def _keep(self, worker: _WorkerProcess, tool: Tool) -> None:
+        """Keep a worker for the next call, if it may have one."""
         if tool.mode is Mode.FRESH or self._closed:
             await worker.kill()
         else:
             self._idle.setdefault(worker.kind, []).append(worker)
-        return AttemptOutcome(answer["kind"], answer["text"])
 
     async def _worker(self, tool: Tool) -> _WorkerProcess:
         environment = {
@@ -386,7 +404,10 @@ def call_function(tool: Tool, values: Mapping[str, Any]) -> Any:
     return complete_result(value) if tool.mode is Mode.TRANSACTION else drain_generator(value)
 
 
-async def _call_in_loop(tool: Tool, values: Mapping[str, Any]) -> Any:
+async def _call_in_loop(
+    tool: Tool, values: Mapping[str, Any], may_begin: Callable[[], None]
+) -> Any:
+    may_begin()
     try:
         return await await_result(tool.call(values))
     except SystemExit as error:  # in a task it would end the event loop and everything in it
