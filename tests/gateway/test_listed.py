@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -400,7 +403,13 @@ def test_allowed_values_are_part_of_the_policy(store: str) -> None:
             assert (await two.run([call("sync")], run="r"))[0].code == "approval_pending"
 
     asyncio.run(go())
-    for wrong in ({"buy": {}}, {"pay": {"to": "rent"}}):
+    wrong: Any
+    for wrong in (
+        {"buy": {}},
+        {"pay": {"to": "rent"}},
+        {"pay": ["rent"]},
+        {"pay": {"to": [asyncio]}},
+    ):
         with pytest.raises(InputError):
             Gateway([look, pay, sync], allowed=wrong)
 
@@ -440,3 +449,41 @@ def test_a_read_with_a_url_can_carry_data_out(parameters: Any, guarded: bool) ->
     made = Tool(spec, lambda: None, Effect.READ, Mode.THREAD)
     assert made.may_send({}) is guarded
     assert replace(made, open_world=not guarded).may_send({}) is not guarded
+
+
+_DIES = """
+import asyncio, os, sys
+from callmemaybe.gateway import Gateway
+from callmemaybe.tools import ToolCall, tool
+
+@tool(effect="read", reads="web")
+async def look() -> str:
+    if sys.argv[2:]:
+        os._exit(9)
+    return "account-666"
+
+@tool(effect="read", reads="web")
+async def page() -> str:
+    return "a page"
+
+@tool(effect="once", writes="money")
+async def pay(to: str) -> str:
+    return "paid " + to
+
+async def main():
+    async with Gateway([look, page, pay], store=sys.argv[1]) as gateway:
+        await gateway.run([ToolCall("page", "{}")], run="r", turn=0)
+        calls = [ToolCall("look", "{}", "c1"), ToolCall("pay", '{"to": {"$ref": "c1"}}', "c2")]
+        answers = await gateway.run(calls, run="r", turn=1)
+        print(*[answer.code for answer in answers])
+
+asyncio.run(main())
+"""
+
+
+def test_a_reference_is_looked_up_though_the_call_was_admitted(tmp_path: Path) -> None:
+    """A process dies between T1 and the result that a call refers to: its value is looked at all the same."""
+    command = [sys.executable, "-c", _DIES, str(tmp_path / "x.db")]
+    assert subprocess.run([*command, "die"], check=False).returncode == 9
+    again = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert again.stdout.split() == ["ok", "approval_pending"]

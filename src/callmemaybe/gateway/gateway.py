@@ -38,6 +38,7 @@ from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_open, check
 from callmemaybe.gateway.services import GatewayObserver
 from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, UpdateCall
 from callmemaybe.gateway.turn import GatewayTurn, TurnIsTaken
+from callmemaybe.jsonio import dumps
 from callmemaybe.plugins import notify
 from callmemaybe.tools import Effect, ToolCall, ToolSpec
 from callmemaybe.tools.declare import Tool
@@ -605,11 +606,16 @@ def _checked_allowed(allowed: AllowedValues, tools: Mapping[str, RegisteredTool]
     for name, arguments in allowed.items():
         if name not in tools:
             raise InputError(f"there is no tool {name!r}", where="allowed")
+        if not isinstance(arguments, Mapping):
+            raise InputError("it must be lists of values by argument", where=f"allowed, {name}")
         for argument, options in arguments.items():
+            where = f"allowed, {name}, {argument}"
             if isinstance(options, str) or not isinstance(options, Sequence):
-                raise InputError(
-                    "it must be a list of values", where=f"allowed, {name}, {argument}"
-                )
+                raise InputError("it must be a list of values", where=where)
+            try:
+                dumps(list(options), canonical=True)
+            except (TypeError, ValueError):
+                raise InputError("it holds what JSON cannot", where=where) from None
     return {
         name: {argument: tuple(options) for argument, options in arguments.items()}
         for name, arguments in allowed.items()

@@ -367,10 +367,15 @@ class GatewayTurn:
         return tuple(dict.fromkeys("/".join(pointer.split("/")[:2]) for pointer in found))
 
     async def _find_admitted(self) -> None:
-        """Find out which calls were admitted before: they go on as they were, and nobody is asked."""
+        """Find out which calls were admitted before: they go on as they were, and nobody is asked.
+
+        A call with references was admitted without the values that they bring, so it is decided on again.
+        """
         ledger = self._gateway.ledger
         for item in self.items:
-            if item.answer is None and self._unlisted(item, item.arguments):
+            if item.references or item.answer is not None:
+                continue
+            if self._unlisted(item, item.arguments):
                 row = await ledger.read(functools.partial(ledger.backend.read_call, item.key))
                 item.was_admitted = row is not None and (row.tenant, row.run, row.mac) == (
                     self.run.tenant, self.run.id, item.mac,
