@@ -73,9 +73,11 @@ class ActionLog:
             os.close(handle)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield what was written, in order."""
+        """Yield what was written, in order; not the line that kill -9 cut off, and behind which another began."""
         with self.path.open(encoding="utf-8") as file:
-            yield from map(json.loads, file)
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    yield json.loads(line[line.rindex('{"what": ') :])
 
 
 # -- the workers --------------------------------------------------------------------------------------

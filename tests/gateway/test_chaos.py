@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chaos import ActionLog
+
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL"),
     pytest.mark.slow,
@@ -42,3 +44,13 @@ def test_chaos_finds_a_bug(tmp_path: Path, bug: str) -> None:
     done = chaos(tmp_path, "--inject-bug", bug)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "sqlite: " in done.stdout
+
+
+def test_a_line_that_kill_9_cut_off_is_left_out(tmp_path: Path) -> None:
+    """Law: what a killed process did not finish writing did not happen; what another wrote behind it did."""
+    log = ActionLog(tmp_path / "log")
+    log.write("begin", n=1)
+    log.path.write_bytes(log.path.read_bytes() + b'{"what": "end", "at": 1.0, "n"')
+    log.write("begin", n=2)
+    log.path.write_bytes(log.path.read_bytes() + b'{"wh')
+    assert [(line["what"], line["n"]) for line in log.lines()] == [("begin", 1), ("begin", 2)]
