@@ -44,6 +44,7 @@ def test_who_narrowed_a_policy_finds_no_later_admission_under_the_old_one(store:
         if point == "T1 written":
             written.set()
             narrowed.wait(1.0)  # time enough, if nothing made it wait
+        elif point == "T1 durable":
             order.append("admitted")
 
     @tool(effect="read", trusted=True)

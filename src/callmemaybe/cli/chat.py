@@ -14,6 +14,8 @@ import typer
 
 from callmemaybe.cli.gateway import (
     DEFAULT_LEDGER,
+    AnchorCalls,
+    AnchorCommand,
     Anchors,
     Db,
     Secrets,
@@ -52,6 +54,8 @@ def chat(
     db: Db = DEFAULT_LEDGER,
     secrets: Secrets = None,
     anchors: Anchors = None,
+    anchor_command: AnchorCommand = None,
+    anchor_calls: AnchorCalls = False,
 ) -> None:
     """Talk to a model that calls your tools; each call is shown before it runs."""
     import asyncio
@@ -63,7 +67,8 @@ def chat(
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - input() edits lines and remembers them once it is there
     # One event loop for the whole session: the gateway's tasks outlive a cancelled turn.
-    with opened_ledger(db, anchors, create=True) as ledger, asyncio.Runner() as runner:
+    opened = opened_ledger(db, anchors, command=anchor_command, each=anchor_calls, create=True)
+    with opened as ledger, asyncio.Runner() as runner:
         session = ChatSession(load_model(model), order, ground)
         gateway = Gateway(
             loaded, store=ledger, verdicts=policy, secrets=secret_values, approver=session.ask

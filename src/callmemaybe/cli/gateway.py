@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from callmemaybe.gateway import CallAnswer, Verdict
     from callmemaybe.gateway.audit.chain import ChainHead
     from callmemaybe.gateway.ledger import Ledger
+    from callmemaybe.gateway.store import LedgerSnapshot
     from callmemaybe.tools import Effect
     from callmemaybe.tools.declare import Tool
 
@@ -33,6 +34,17 @@ DEFAULT_LEDGER = "callmemaybe.db"
 Db = Annotated[str, typer.Option("--db", help="The ledger: a file, or postgresql://...")]
 Anchors = Annotated[
     Path | None, typer.Option(help="Append the head of the audit chain to this file, every 10 s.")
+]
+AnchorCommand = Annotated[
+    str | None,
+    typer.Option(help="Give the head to this program's input instead, as a line of JSON."),
+]
+AnchorCalls = Annotated[
+    bool,
+    typer.Option(
+        "--anchor-calls",
+        help="Write an anchor before and after each call that writes, too; if that fails, it does not run.",
+    ),
 ]
 Tools = Annotated[Path, typer.Option("--tools", "-t", help="A Python file, or an OpenAPI .json.")]
 Yes = Annotated[
@@ -69,16 +81,31 @@ def register(app: typer.Typer) -> None:
     app.add_typer(approvals, name="approvals")
 
 
-class AnchorFile:
-    """Appends the heads of the audit chain to a file.
+class AnchorWriter:
+    """Appends the heads of the audit chain to a file, or gives them to a program.
 
-    A failure to append stops no call; ``check`` reports it once the ledger is closed. Raises InputError
-    if the file cannot be opened for writing at the start.
+    ``check`` reports a failure once the ledger is closed. Raises InputError if the file cannot be opened for
+    writing at the start.
     """
 
-    def __init__(self, path: Path) -> None:
-        from callmemaybe.gateway.audit.verify import file_anchor
+    def __init__(self, path: Path | None, command: str | None) -> None:
+        from callmemaybe.gateway.audit.verify import command_anchor, file_anchor
 
+        self._failure: OSError | None = None
+        if command is not None:
+            if path is not None:
+                raise InputError(
+                    "a file and a program are given", where="--anchor-command", hint="give one"
+                )
+            try:
+                words = shlex.split(command)
+            except ValueError as error:
+                raise InputError(f"{error}", where="--anchor-command") from None
+            if not words:
+                raise InputError("no program is named", where="--anchor-command")
+            self._where, self._append = command, command_anchor(words)
+            return
+        assert path is not None
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
         except OSError as error:
@@ -87,33 +114,43 @@ class AnchorFile:
                 where="--anchors",
                 hint="choose another path",
             ) from None
-        self._path = path
-        self._append = file_anchor(path)
-        self._failure: OSError | None = None
+        self._where, self._append = str(path), file_anchor(path)
 
     def __call__(self, head: ChainHead) -> None:
-        """Append one head."""
+        """Append one head; raises OSError."""
         self._failure = None
         try:
             self._append(head)
         except OSError as error:
             self._failure = error
+            raise
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last head could not be written."""
+        return self._failure is not None
 
     def check(self) -> None:
         """Raise WriteError if the last head could not be appended."""
         if self._failure is not None:
             reason = self._failure.strerror or str(self._failure)
-            raise WriteError(f"{self._path}: the anchor cannot be written: {reason}")
+            raise WriteError(f"{self._where}: the anchor cannot be written: {reason}")
 
 
 @contextlib.contextmanager
 def opened_ledger(
-    store: str, anchors: Path | None = None, *, create: bool = False
+    store: str,
+    anchors: Path | None = None,
+    *,
+    command: str | None = None,
+    each: bool = False,
+    create: bool = False,
 ) -> Iterator[Ledger]:
     """Open a ledger by its address (an existing one unless ``create``) and close it at the end.
 
     Raises InputError if it cannot be opened, LedgerError if it fails later, and WriteError at the end
-    if its last head could not be appended to ``anchors``.
+    if its last head could not be appended to ``anchors`` or given to ``command``; ``each``: anchors are written
+    for every call that writes, too.
     """
     from callmemaybe.gateway import StoreError, StoreTransient
     from callmemaybe.gateway.ledger import open_ledger
@@ -124,9 +161,14 @@ def opened_ledger(
         and not (is_file(Path(store)) and Path(store).stat().st_size)
     ):
         raise InputError("there is no ledger", where=store, hint="name it with --db")
-    anchor = AnchorFile(anchors) if anchors else None
+    if each and not (anchors or command):
+        raise InputError(
+            "there are no anchors to write", where="--anchor-calls", hint="give --anchors"
+        )
+    anchor = AnchorWriter(anchors, command) if anchors or command else None
+    effects = _writing_effects() if each else []
     try:
-        ledger = open_ledger(store, anchor=anchor)
+        ledger = open_ledger(store, anchor=anchor, anchor_effects=effects)
     except StoreError as error:
         hint = "check the address" if isinstance(error, StoreTransient) else None
         raise InputError(str(error), where="--db", hint=hint) from error
@@ -135,8 +177,36 @@ def opened_ledger(
             yield ledger
     except StoreError as error:
         raise LedgerError(f"--db: {error}") from error
+    except OSError:
+        if anchor is None or not anchor.has_failed:
+            raise
     if anchor is not None:
         anchor.check()
+
+
+def _writing_effects() -> list[Effect]:
+    from callmemaybe.tools import Effect
+
+    return [effect for effect in Effect if effect.writes]
+
+
+@contextlib.contextmanager
+def opened_snapshot(store: str) -> Iterator[LedgerSnapshot]:
+    """Open a ledger to read it only. Raises InputError if it cannot be opened, LedgerError if it fails later."""
+    from callmemaybe.gateway import StoreError
+    from callmemaybe.gateway.store import open_snapshot
+
+    if "://" not in store and not is_file(Path(store)):
+        raise InputError("there is no ledger", where=store, hint="name it with --db")
+    opened = False
+    try:
+        with open_snapshot(store) as snapshot:
+            opened = True
+            yield snapshot
+    except StoreError as error:
+        if not opened:
+            raise InputError(str(error), where="--db", hint="check the address") from error
+        raise LedgerError(f"--db: {error}") from error
 
 
 def verdicts(yes: list[str]) -> Mapping[Effect, Verdict]:
@@ -177,6 +247,8 @@ def execute(
     yes: Yes = [],  # noqa: B006 - typer copies it
     secrets: Secrets = None,
     anchors: Anchors = None,
+    anchor_command: AnchorCommand = None,
+    anchor_calls: AnchorCalls = False,
 ) -> None:
     """Run a file of calls as one turn through the gateway; print the answers as JSON.
 
@@ -198,7 +270,9 @@ def execute(
             begun = await ledger.read(lambda: gateway.begin(run))
             return begun.id, await gateway.run(listed, run=begun, turn=turn if run else None)
 
-    with opened_ledger(db, anchors, create=True) as ledger:
+    with opened_ledger(
+        db, anchors, command=anchor_command, each=anchor_calls, create=True
+    ) as ledger:
         name, answers = asyncio.run(go(ledger))
         # Printed before the last anchor is appended: a failure there must not lose the results.
         _print_answers(answers)
@@ -335,15 +409,16 @@ def verify(
     ] = [],  # noqa: B006 - typer copies it
     db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """Recompute the audit chains; print each record that does not verify, and exit with 1.
+    """Recompute the audit chains and compare every row with them; print what does not hold, and exit with 1.
 
-    Records removed after the last anchor cannot be detected.
+    Only reads: a read-only disk, and a role that may only select, are enough. Records removed after the last
+    anchor cannot be detected.
     """
     from callmemaybe.gateway.audit.verify import read_anchors, verify_ledger
 
-    with opened_ledger(db) as ledger:
+    with opened_snapshot(db) as ledger:
         heads = read_anchors(anchors) if anchors else ()
-        report = verify_ledger(ledger.backend, heads, archives)
+        report = verify_ledger(ledger, heads, archives)
     if report.archived:
         typer.echo(f"{report.archived} records are in archives that were not given (--archive)")
     for problem in report.breaks:
@@ -370,8 +445,8 @@ def rekey(db: Db = DEFAULT_LEDGER) -> None:
 @audit.command()
 def export(db: Db = DEFAULT_LEDGER) -> None:
     """Print the whole audit log as JSON lines, chain by chain."""
-    with opened_ledger(db) as ledger:
-        for chain, number, key, record, digest in ledger.backend.read_audit():
+    with opened_snapshot(db) as ledger:
+        for chain, number, key, record, digest in ledger.read_audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
             typer.echo(json.dumps({**facts, "record": _facts(record)}))
 

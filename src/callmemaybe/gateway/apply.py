@@ -5,7 +5,6 @@ This is the only code that decides the outcome of an operation, whatever the sto
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from callmemaybe.errors import StoreError
 from callmemaybe.gateway.answers import failure_answer
+from callmemaybe.gateway.audit.chain import text_digest
 from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import (
     TERMINAL,
@@ -396,8 +396,8 @@ class Applier:
         """End a call whose owner is lost; None if it is not as ``stored`` any more."""
         target = transition(CallState(stored.state), event).target
         ended = replace(stored, state=target.value, code=code, content=content, ended=now)
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        record = _record(event, ended, now, lost_owner=stored.owner, answer=digest)
+        facts = {"lost_owner": stored.owner, "code": code, "answer": text_digest(content)}
+        record = _record(event, ended, now, **facts)
         update = UpdateCall(
             stored.key,
             CallState(stored.state),
@@ -600,8 +600,7 @@ class Applier:
         why = "its process ended before it began"
         content = failure_answer(stored.call_id, "cancelled", state, detail=why).content
         row = replace(stored, state=state.value)
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        facts = {"lost_owner": stored.owner, "code": "cancelled", "answer": digest}
+        facts = {"lost_owner": stored.owner, "code": "cancelled", "answer": text_digest(content)}
         record = _record(LifecycleEvent.CANCEL, row, now, **facts)
         self._update_one(
             UpdateCall(
@@ -698,5 +697,5 @@ def _blocker(row: CallRow, unknown: Sequence[CallRow]) -> CallRow | None:
 
 def _record(event: LifecycleEvent, row: CallRow, now: float, **more: Any) -> str:
     facts: dict[str, Any] = {"event": event.value, "t": now, "tool": row.tool, "state": row.state}
-    facts |= {"fence": row.fence, "policy": row.policy, **more}
+    facts |= {"fence": row.fence, "policy": row.policy, "owner": row.owner, **more}
     return json.dumps(facts, ensure_ascii=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,6 +21,7 @@ from callmemaybe.gateway.answers import (
     failure_answer,
     success_answer,
 )
+from callmemaybe.gateway.audit.chain import text_digest
 from callmemaybe.gateway.execution.executor import call_function, inject
 from callmemaybe.gateway.execution.outcome import (
     AttemptOutcome,
@@ -233,7 +233,11 @@ class CallRunner:
         after = item.cursor.advance(LifecycleEvent.START)
         args = self._turn.redacted(item, item.arguments)
         resolved = args if item.references and item.tool.tool.effect is not Effect.ONCE else None
-        record = self._turn.record("start", item, args=args, state=after.state, fence=after.fence)
+        facts = {} if resolved is None else {"arguments": text_digest(resolved)}
+        locks = locks_to_json(item.locks)
+        record = self._turn.record(
+            "start", item, args=args, state=after.state, fence=after.fence, locks=locks, **facts
+        )
         return UpdateCall(
             item.key,
             item.cursor.state,
@@ -242,7 +246,7 @@ class CallRunner:
             record,
             starts=True,
             arguments=resolved,
-            locks=locks_to_json(item.locks),
+            locks=locks,
             asked=item.row.asked if item.row else None,
         )
 
@@ -496,7 +500,6 @@ class CallRunner:
         result: str | None,
     ) -> UpdateCall:
         now = self._gateway.ledger.backend.now()
-        digest = hashlib.sha256(answer.content.encode()).hexdigest()
         record = {
             **facts,
             "t": now,
@@ -506,9 +509,11 @@ class CallRunner:
             "fence": fence,
             "code": answer.code,
             "effect": answer.effect,
-            "answer": digest,
+            "answer": text_digest(answer.content),
             "policy": self._turn.run.policy.hash,
         }
+        if result is not None:
+            record["result"] = text_digest(result)
         return UpdateCall(
             item.key,
             before,

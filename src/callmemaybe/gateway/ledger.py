@@ -11,13 +11,14 @@ import contextlib
 import ctypes
 import functools
 import json
+import logging
 import os
 import queue
 import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -32,9 +33,11 @@ from callmemaybe.gateway.store import (
     AdmitCalls,
     ClaimKey,
     ConfirmOwnership,
+    DecideApproval,
     LedgerOperation,
     OpenTurn,
     OperationBatch,
+    ReconcileCall,
     RenewLease,
     RequestApproval,
     RunInTransaction,
@@ -42,7 +45,9 @@ from callmemaybe.gateway.store import (
     UpdateCall,
     open_backend,
 )
+from callmemaybe.tools import Effect
 
+_LOG = logging.getLogger("callmemaybe.gateway")
 _MAX_BATCH = 512
 #: Seconds until an unavailable store is tried again.
 _RETRY_PAUSE = 0.05
@@ -96,7 +101,8 @@ class Ledger:
     """A store with its writer thread, its lease, and the locks of this process.
 
     ``lease`` and ``heartbeat`` are seconds. ``anchor`` is called with the end of the audit chain every
-    ``anchor_every`` seconds and on close. ``probe`` is called with the name of each write point (see
+    ``anchor_every`` seconds and on close; with ``anchor_effects`` also when a call of such an effect class is
+    admitted and when it ends, before anybody hears of it: if the anchor fails then, the call does not run. ``probe`` is called with the name of each write point (see
     ``callmemaybe.testing.effects.WRITE_POINTS``): tests kill the process there.
     """
 
@@ -108,6 +114,7 @@ class Ledger:
         heartbeat: float = 5.0,
         anchor: Callable[[ChainHead], None] | None = None,
         anchor_every: float = 10.0,
+        anchor_effects: Collection[Effect] = (),
         probe: Callable[[str], None] = _no_probe,
         key: Path | None = None,
     ) -> None:
@@ -124,6 +131,9 @@ class Ledger:
         self._anchor = anchor
         self._anchor_every = anchor_every
         self._anchored = ChainHead(self.owner)
+        self._anchor_effects = frozenset(effect.value for effect in anchor_effects)
+        self._anchored_calls: set[str] = set()
+        self._anchoring = threading.Lock()
         self._head = ChainHead(self.owner)
         #: Whether the last transaction failed, perhaps after its commit: the end of the chain is read again.
         self._commit_in_doubt = False
@@ -274,10 +284,38 @@ class Ledger:
                 self._write_anchor()
 
     def _write_anchor(self) -> None:
-        head = self._head
-        if self._anchor is not None and head.length > self._anchored.length:
-            self._anchor(head)
-            self._anchored = head
+        with self._anchoring:
+            head = self._head
+            if self._anchor is not None and head.length > self._anchored.length:
+                self._anchor(head)
+                self._anchored = head
+
+    def _anchor_calls(self, queued: Sequence[_QueuedOperation]) -> None:
+        """Write an anchor if the batch admitted or ended a call that matters; refuse what it admitted if that fails."""
+        admits, matters = [], False
+        for entry in queued:
+            operation = entry.operation
+            if isinstance(operation, AdmitCalls):
+                rows = [p.row for p in operation.proposals if p.row.effect in self._anchor_effects]
+                self._anchored_calls |= {row.key for row in rows}
+                if rows:
+                    admits.append(entry)
+            elif isinstance(operation, RunInTransaction):
+                matters |= Effect.TRANSACTIONAL.value in self._anchor_effects
+            elif isinstance(operation, UpdateCall):
+                matters |= operation.key in self._anchored_calls
+                if operation.ended is not None:
+                    self._anchored_calls.discard(operation.key)
+            else:
+                matters |= isinstance(operation, ReconcileCall | DecideApproval)
+        if not (admits or matters):
+            return
+        try:
+            self._write_anchor()
+        except Exception as error:
+            _LOG.exception("an anchor of the audit cannot be written")
+            for entry in admits:
+                entry.outcome = StoreError(f"the anchor of the audit cannot be written: {error}")
 
     # --- the writer ---------------------------------------------------------------------------
 
@@ -313,6 +351,8 @@ class Ledger:
                 queued[0].outcome = error
                 _deliver(queued)
         else:
+            if self._anchor_effects and self._anchor is not None:
+                self._anchor_calls(queued)
             _deliver(queued)
 
     def _commit(self, queued: Sequence[_QueuedOperation]) -> None:
@@ -462,13 +502,15 @@ def open_ledger(
     limits: GatewayLimits = DEFAULT_LIMITS,
     *,
     anchor: Callable[[ChainHead], None] | None = None,
+    anchor_effects: Collection[Effect] = (),
     probe: Callable[[str], None] | None = None,
     key: Path | None = None,
     **options: Any,
 ) -> Ledger:
     """Open the ledger at ``store`` (see :func:`~callmemaybe.gateway.store.open_backend`) with its writer.
 
-    ``anchor`` is called with the end of the audit chain every ``limits.anchor`` seconds and on close.
+    ``anchor`` is called with the end of the audit chain every ``limits.anchor`` seconds and on close, and before
+    and after each call of ``anchor_effects``, which does not run if the anchor fails.
     ``probe`` is called at each write point; ``key`` is a file with the key of the HMACs (see
     :func:`~callmemaybe.gateway.ledger_key.read_key`); ``options`` are those of the store. Raises StoreError.
     """
@@ -479,6 +521,7 @@ def open_ledger(
         heartbeat=limits.heartbeat,
         anchor=anchor,
         anchor_every=limits.anchor,
+        anchor_effects=anchor_effects,
         key=key,
         **more,
     )

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 #: Characters of a recorded turn that the detail of an answer shows.
 _SHOWN = 300
-#: json.dumps() with other separators makes an encoder for each call.
-_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class RecordedCall(NamedTuple):
@@ -71,7 +69,10 @@ class OpenedTurn(NamedTuple):
 
 def write_calls(calls: Sequence[RecordedCall]) -> tuple[str, str]:
     """Return the columns ``calls`` and ``arguments``; ASCII, so that every store can hold them."""
-    return _compact([call[:4] for call in calls]), _compact([call.arguments for call in calls])
+    return (
+        json.dumps([list(call[:4]) for call in calls], separators=(",", ":")),
+        json.dumps([call.arguments for call in calls], separators=(",", ":")),
+    )
 
 
 def read_calls(row: TurnRow) -> list[RecordedCall]:

@@ -18,6 +18,7 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.answers import CODES, CallAnswer, failure_answer
+from callmemaybe.gateway.audit.chain import text_digest
 from callmemaybe.gateway.keys import business_key
 from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
@@ -411,24 +412,16 @@ class GatewayTurn:
         )
         if stored is None:
             now = backend.now()
-            stored = await gateway.ledger.send(
-                RequestApproval(
-                    Approval(
-                        id_,
-                        item.key,
-                        self.run.tenant,
-                        self.run.id,
-                        item.tool.tool.name,
-                        item.mac,
-                        self.run.policy.hash,
-                        self.redacted(item, item.arguments),
-                        reason,
-                        now,
-                        now + gateway.limits.approval,
-                    ),
-                    self.record("ask", item, reason=reason),
-                )
-            )
+            made = Approval(
+                id_, item.key, self.run.tenant, self.run.id, item.tool.tool.name, item.mac,
+                self.run.policy.hash, self.redacted(item, item.arguments), reason, now,
+                now + gateway.limits.approval,
+            )  # fmt: skip
+            record = self.record(
+                "ask", item, reason=reason, approval=id_, created=now, expires=made.expires,
+                arguments=text_digest(made.arguments),
+            )  # fmt: skip
+            stored = await gateway.ledger.send(RequestApproval(made, record))
         if stored.decision is None and gateway.has_approver:
             stored = await self._ask_approver(stored, item.call)
         await self._apply_decision(item, stored)
@@ -517,14 +510,13 @@ class GatewayTurn:
             if not starts and free and gateway.locks.try_take(item.locks):
                 item.taken_locks = item.locks
                 item.advance(LifecycleEvent.START)
-            proposals.append(
-                CallProposal(
-                    self._row(item, now),
-                    self.record("admit", item, args=self.redacted(item, item.arguments)),
-                    item.approved,
-                    item.is_named,
-                )
-            )
+            row = self._row(item, now)
+            record = self.record(
+                "admit", item, args=self.redacted(item, item.arguments), effect=row.effect,
+                definition=row.definition, locks=row.locks, created=now,
+                arguments=text_digest(row.arguments),
+            )  # fmt: skip
+            proposals.append(CallProposal(row, record, item.approved, item.is_named))
         frozen = None
         if not run.policy_recorded:
             frozen = RunRow(run.tenant, run.id, run.policy.text, run.policy.hash)

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.store import ARCHIVE_KEY, CALL_COLUMNS, StoreBackend
+from callmemaybe.gateway.store import ARCHIVE_KEY, CALL_COLUMNS, LedgerSnapshot, StoreBackend
 
 AuditRow = tuple[str, int, str, str, bytes]
 
 
-def read_archive_events(backend: StoreBackend) -> list[dict[str, Any]]:
+def read_archive_events(ledger: StoreBackend | LedgerSnapshot) -> list[dict[str, Any]]:
     """Return what the audit says of each archive: its file, SHA-256 and the ends of its parts of chains."""
     events = []
-    for *_, record, _ in backend.read_audit(key=ARCHIVE_KEY):
+    for *_, record, _ in ledger.read_audit(key=ARCHIVE_KEY):
         with contextlib.suppress(ValueError):  # a damaged record, which breaks its chain
             facts = json.loads(record)
             if isinstance(facts, dict) and {"file", "sha256", "ends"} <= facts.keys():

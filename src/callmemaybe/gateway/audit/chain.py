@@ -36,6 +36,11 @@ class ChainBreak:
         return f"chain {self.chain}, record {self.at}: {self.why}"
 
 
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text that a record stands for, 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 def record_hash(previous: bytes, chain: str, number: int, key: str, record: str) -> bytes:
     """Return the hash of a record: SHA-256 over the previous hash and the record's columns.
 

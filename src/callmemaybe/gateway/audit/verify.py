@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.audit.archives import ArchiveReader, merged_audit, read_archive_events
 from callmemaybe.gateway.audit.chain import ChainHead, verify_chains
-from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.store import CallRow, StoreBackend
+from callmemaybe.gateway.audit.rebuild import LedgerRebuild
+from callmemaybe.gateway.store import ARCHIVED, Approval, CallRow, LedgerSnapshot, StoreBackend
 
-# Audit records are searched as text, not parsed: the gateway wrote them, and there may be millions.
-_ANSWER = '"answer": "'
 _BEGIN = '{"chain": "'
-_RECONCILED = '{"event": "reconcile", '
 
 
 @dataclass(frozen=True)
@@ -41,62 +38,72 @@ class LedgerReport:
 
 
 def verify_ledger(
-    backend: StoreBackend, anchors: Iterable[ChainHead] = (), archives: Iterable[Path] = ()
+    ledger: StoreBackend | LedgerSnapshot,
+    anchors: Iterable[ChainHead] = (),
+    archives: Iterable[Path] = (),
 ) -> LedgerReport:
-    """Recompute every chain, and compare every answer in the ledger with its audit record.
+    """Recompute every chain, rebuild the tables from the records, and compare them with the rows.
 
-    The answers are read first, so that each has its audit record when the audit is read. ``archives`` are files
-    of :mod:`callmemaybe.gateway.archive`: what is in one that is not given is taken for archived as the audit
+    All is read at one moment, while the ledger is in use. ``archives`` are files of :mod:`callmemaybe.gateway.archive`: what is in one that is not given is taken for archived as the audit
     says. Raises InputError for a file that the audit does not know.
     """
-    events = read_archive_events(backend)
+    if not isinstance(ledger, LedgerSnapshot):
+        with ledger.snapshot() as snapshot:
+            return verify_ledger(snapshot, anchors, archives)
+    events = read_archive_events(ledger)
     files = [ArchiveReader(path, events) for path in archives]
     ends = [
         ChainHead(chain, number, bytes.fromhex(digest))
         for facts in events
         for chain, (number, digest) in facts["ends"].items()
     ]
-    rows = backend.read_calls(run=None, limit=2**31)
-    rows += [CallRow(**row) for file in files for row in file.calls()]
-    answers = {row.key: _digest(row.content) for row in rows if row.content is not None}
-    unknown = [row.key for row in rows if row.state == CallState.UNKNOWN.value]
-    count = len(rows)
-    del rows
-    reconciled = {key for key in unknown if backend.read_reconciliation(key) is not None}
-    audited: dict[str, set[str]] = {}
-    audited_reconciliations: dict[str, set[str]] = {}
+    tables = _Tables(ledger, files)
+    rebuild, seen = LedgerRebuild(), itertools.count()
 
-    def collect_digests() -> Iterator[tuple[str, int, str, str, bytes]]:
-        for row in merged_audit(backend.read_audit(), files):
+    def taken() -> Iterator[tuple[str, int, str, str, bytes]]:
+        for row in merged_audit(ledger.read_audit(), files):
             next(seen)
-            is_reconciliation = row[3].startswith(_RECONCILED)
-            digests = (
-                audited_reconciliations.setdefault(row[2], set()) if is_reconciliation else None
-            )
-            place = row[3].rfind(_ANSWER)
-            if place >= 0:
-                start = place + len(_ANSWER)
-                digests = audited.setdefault(row[2], set()) if digests is None else digests
-                digests.add(row[3][start : start + 64])
+            rebuild.take(row[0], row[2], row[3])
             yield row
 
-    seen = itertools.count()
-    heads, breaks = verify_chains(collect_digests(), anchors, ends)
+    heads, breaks = verify_chains(taken(), anchors, ends)
     found = [str(one) for one in breaks]
-    for key, digest in answers.items():
-        if digest not in audited.get(key, set()):
-            found.append(f"call {key}: its answer is not the one in the audit")
-    for key in sorted(reconciled | audited_reconciliations.keys()):
-        stored, digests = backend.read_reconciliation(key), audited_reconciliations.get(key)
-        # The records of earlier versions hold no digest.
-        if digests is None or stored is None or (digests and _digest(stored[1]) not in digests):
-            found.append(f"call {key}: what was found out about it is not what the audit says")
-    unseen = sum(head.length for head in heads.values()) - next(seen)
-    return LedgerReport(heads, count, tuple(found), max(0, unseen))
+    unseen = max(0, sum(head.length for head in heads.values()) - next(seen))
+    gone = tables.archived if events else set()
+    found += [
+        f"run {run!r}: it is marked as archived, and the audit knows of no archive"
+        for _, run in sorted(tables.archived - gone)
+    ]
+    gone -= tables.given
+    found += rebuild.wrong_calls(tables.calls.values(), gone)
+    found += rebuild.wrong_approvals(tables.approvals, gone)
+    found += rebuild.wrong_reconciliations(tables.reconciliations, gone)
+    found += rebuild.wrong_runs(tables.runs, complete=not unseen)
+    found += rebuild.wrong_turns(tables.turns, gone)
+    return LedgerReport(heads, len(tables.calls), tuple(found), unseen)
 
 
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+class _Tables:
+    """The rows of a ledger with those of its archives.
+
+    ``archived`` are the runs that left for an archive, ``given`` those whose archive was given.
+    """
+
+    def __init__(self, ledger: LedgerSnapshot, files: Sequence[ArchiveReader]) -> None:
+        self.runs = list(ledger.rows("runs"))
+        self.archived = {
+            (row["tenant"], row["run"]) for row in self.runs if row["policy_hash"] == ARCHIVED
+        }
+        self.given = {(row["tenant"], row["run"]) for file in files for row in file.rows("runs")}
+        self.turns = list(ledger.rows("turns"))
+        self.approvals = [Approval(**row) for row in ledger.rows("approvals")]
+        self.calls = {row["key"]: CallRow(**row) for row in ledger.rows("calls")}
+        self.reconciliations = {row["key"]: row for row in ledger.rows("reconciliations")}
+        for file in files:  # of a call with a key of its own, the ledger keeps an empty row
+            self.turns += file.rows("turns")
+            self.approvals += [Approval(**row) for row in file.rows("approvals")]
+            self.calls |= {row["key"]: CallRow(**row) for row in file.calls()}
+            self.reconciliations |= {row["key"]: row for row in file.rows("reconciliations")}
 
 
 def file_anchor(path: Path) -> Callable[[ChainHead], None]:
@@ -107,10 +114,9 @@ def file_anchor(path: Path) -> Callable[[ChainHead], None]:
     """
 
     def append(head: ChainHead) -> None:
-        text = json.dumps({"chain": head.chain, "length": head.length, "hash": head.hash.hex()})
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            line = text.encode() + b"\n"
+            line = _line_of(head)
             if _ends_in_partial_line(path):
                 line = b"\n" + line
             if os.write(handle, line) < len(line):
@@ -120,6 +126,34 @@ def file_anchor(path: Path) -> Callable[[ChainHead], None]:
             os.close(handle)
 
     return append
+
+
+def command_anchor(command: Sequence[str], *, timeout: float = 5.0) -> Callable[[ChainHead], None]:
+    """Return an anchor for ``open_ledger`` that gives each head, a line of JSON, to a program's standard input.
+
+    The anchor raises OSError if the program cannot be run, fails, or takes more than ``timeout`` seconds.
+    """
+
+    def run(head: ChainHead) -> None:
+        try:
+            subprocess.run(
+                list(command), input=_line_of(head), timeout=timeout, check=True,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.SubprocessError as error:
+            why = (
+                f"exit code {error.returncode}"
+                if isinstance(error, subprocess.CalledProcessError)
+                else "no end"
+            )
+            raise OSError(errno.EIO, f"the program failed ({why})", command[0]) from error
+
+    return run
+
+
+def _line_of(head: ChainHead) -> bytes:
+    text = json.dumps({"chain": head.chain, "length": head.length, "hash": head.hash.hex()})
+    return text.encode() + b"\n"
 
 
 def _ends_in_partial_line(path: Path) -> bool:

@@ -9,9 +9,9 @@ This folder is the registry: a module in it offers a class with the interface :c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol
 
 from callmemaybe import plugins
@@ -341,6 +341,36 @@ class OperationBatch:
     audit: list[tuple[str, str]] = field(default_factory=list)
 
 
+#: The columns of the tables that a verification reads.
+TABLE_COLUMNS: Mapping[str, Sequence[str]] = {
+    "calls": CALL_COLUMNS,
+    "approvals": tuple(item.name for item in fields(Approval)),
+    "runs": ("tenant", "run", "policy", "policy_hash"),
+    "turns": TurnRow._fields[:-1],
+    "reconciliations": ("key", "outcome", "by", "at", "content"),
+}
+
+
+class LedgerSnapshot:
+    """Reads one moment of a ledger; ``select`` runs SQL with a key for each ``{key}`` in it."""
+
+    def __init__(self, select: Callable[[str, Sequence[Any]], Iterator[tuple[Any, ...]]]) -> None:
+        self._select = select
+
+    def rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table, by column."""
+        names = TABLE_COLUMNS[table]
+        for row in self._select(f"select {', '.join(names)} from {table}", ()):
+            yield dict(zip(names, row, strict=True))
+
+    def read_audit(self, *, key: str | None = None) -> Iterator[tuple[str, int, str, str, bytes]]:
+        """Yield the audit rows ordered by chain and number; with ``key`` those of it alone."""
+        where, values = ("where key = {key}", (key,)) if key is not None else ("", ())
+        sql = f"select chain, number, key, record, hash from audit {where} order by chain, number"
+        for chain, number, key_, record, digest in self._select(sql, values):
+            yield chain, number, key_, record, bytes(digest)
+
+
 class StoreBackend(Protocol):
     """The interface of a store. All methods but the readers run in the writer's thread.
 
@@ -555,6 +585,9 @@ class StoreBackend(Protocol):
     ) -> Iterator[tuple[str, int, str, str, bytes]]:
         """Yield audit rows ordered by chain and number."""
 
+    def snapshot(self) -> AbstractContextManager[LedgerSnapshot]:
+        """Open the ledger as it is now, to be read."""
+
     def now(self) -> float:
         """Return the store's wall clock (seconds since 1970)."""
 
@@ -564,13 +597,25 @@ def restarted(row: CallRow, owner: str) -> CallRow:
     return replace(row, owner=owner, fence=row.fence + 1, state=CallState.RUNNING.value)
 
 
+def open_snapshot(store: str) -> AbstractContextManager[LedgerSnapshot]:
+    """Open the ledger at an address to be read only: nothing is written, not even a lease.
+
+    Raises StoreError, or InputError for an unknown scheme.
+    """
+    opened: AbstractContextManager[LedgerSnapshot] = _class_of(store).open_snapshot(store)
+    return opened
+
+
 def open_backend(store: str, **options: Any) -> StoreBackend:
     """Open the store at an address: the scheme of ``scheme://...`` names its module, else it is a file.
 
     ``options`` are those of the store's class. Raises StoreError, or InputError for an unknown scheme.
     """
+    backend: StoreBackend = _class_of(store)(store, **options)
+    return backend
+
+
+def _class_of(store: str) -> Any:
     scheme, separator, _ = store.partition("://")
     name = scheme if separator else "sqlite"
-    make: Any = plugins.load(__name__, {"postgres": "postgresql"}.get(name, name), "STORE")
-    backend: StoreBackend = make(store, **options)
-    return backend
+    return plugins.load(__name__, {"postgres": "postgresql"}.get(name, name), "STORE")

@@ -32,6 +32,7 @@ from callmemaybe.gateway.store import (
     Approval,
     CallRow,
     DecideApproval,
+    LedgerSnapshot,
     OpenCall,
     ReconcileCall,
     RunRow,
@@ -117,16 +118,10 @@ class PostgresqlStore:
 
     def _prepare(self) -> None:
         """Make the tables unless they are there. Raises StoreError for others."""
-        where, expected, version = f"database {self._write.info.dbname}", statements.COLUMNS, None
+        where = f"database {self._write.info.dbname}"
         with self._write.transaction():
             self._write.execute("select pg_advisory_xact_lock(%s)", (statements.MAKING,))
-            found = dict(self._write.execute(statements.FOUND, (list(expected),)).fetchall())
-            if frozenset(found.get("meta", ())) == expected["meta"]:
-                said = self._write.execute(
-                    "select value from meta where name = 'version'"
-                ).fetchone()
-                version = bytes(said[0]).decode(errors="replace") if said else None
-            check_tables(where, found, expected, version)
+            check_tables(where, *_tables(self._write))
             try:
                 self._write.execute(statements.TABLES)
             except errors.InsufficientPrivilege as error:
@@ -644,6 +639,35 @@ class PostgresqlStore:
             cursor.execute(sql, (key, key, limit))
             yield from cursor
 
+    def snapshot(self) -> contextlib.AbstractContextManager[LedgerSnapshot]:
+        """Open the ledger as it is now."""
+        return self.open_snapshot(self._address)
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_snapshot(cls, address: str) -> Iterator[LedgerSnapshot]:
+        """Open a ledger as it is now; a role that may only select is enough."""
+        numbers = itertools.count()
+        with (
+            _translated(),
+            psycopg.connect(address, autocommit=True, application_name="callmemaybe") as connection,
+            connection.transaction(),
+        ):
+            connection.execute("set transaction isolation level repeatable read, read only")
+            found, expected, version = _tables(connection)
+            where = f"database {connection.info.dbname}"
+            if not found:
+                raise StoreError(f"{where}: there is no ledger in it")
+            check_tables(where, found, expected, version)
+
+            def select(sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+                with connection.cursor(name=f"rows{next(numbers)}") as cursor:
+                    cursor.itersize = 10_000
+                    cursor.execute(sql.format(key="%s").encode(), values)
+                    yield from cursor
+
+            yield LedgerSnapshot(select)
+
     def _read(self, sql: str, values: Sequence[Any]) -> list[Any]:
         with self._reading, _translated():
             for attempt in (1, 2):
@@ -670,6 +694,18 @@ class PostgresqlStore:
         self._write.close()
         if self._reader is not None:
             self._reader.close()
+
+
+def _tables(
+    connection: Any,
+) -> tuple[dict[str, list[str]], dict[str, frozenset[str]], str | None]:
+    """Return the columns of the tables with our names, what they should be, and the version."""
+    expected, version = statements.COLUMNS, None
+    found = dict(connection.execute(statements.FOUND, (list(expected),)).fetchall())
+    if frozenset(found.get("meta", ())) == expected["meta"]:
+        said = connection.execute("select value from meta where name = 'version'").fetchone()
+        version = bytes(said[0]).decode(errors="replace") if said else None
+    return found, expected, version
 
 
 def _clock() -> float:

@@ -12,6 +12,8 @@ import contextlib
 import operator
 import os
 import secrets
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -30,6 +32,7 @@ from callmemaybe.gateway.store import (
     Approval,
     CallRow,
     DecideApproval,
+    LedgerSnapshot,
     OpenCall,
     ReconcileCall,
     RunRow,
@@ -92,6 +95,7 @@ class SqliteStore:
         self.is_private = self._memory = path == ":memory:"
         # The two connections of an in-memory ledger share it by name.
         name = f"file:/{secrets.token_hex(8)}?vfs=memdb" if self._memory else str(self.path)
+        self._name = name
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         if not self._memory:
             _create_private(self.path)
@@ -119,7 +123,7 @@ class SqliteStore:
     def _prepare(self) -> None:
         """Make the tables unless they are there. Raises StoreError for others."""
         self._write.execute("begin")  # a foreign database is not touched
-        check_tables(str(self.path), *self._tables())
+        check_tables(str(self.path), *_tables(self._write))
         self._write.execute("commit")
         if not self._memory:
             self._write.execute("pragma journal_mode = wal")
@@ -133,20 +137,6 @@ class SqliteStore:
             (SCHEMA_VERSION,),
         )
         self._write.execute("commit")
-
-    def _tables(self) -> tuple[dict[str, list[str]], dict[str, frozenset[str]], str | None]:
-        """Return the columns of the tables with our names, what they should be, and the version."""
-        expected = statements.COLUMNS
-        found = {
-            name: [row[1] for row in self._write.execute(f"pragma table_info({name})")]
-            for (name,) in self._write.execute("select lower(name) from sqlite_schema").fetchall()
-            if name in expected
-        }
-        version = None
-        if frozenset(found.get("meta", ())) == expected["meta"]:
-            said = self._write.execute("select value from meta where name = 'version'").fetchall()
-            version = str(said[0][0]) if said else None
-        return found, expected, version
 
     def claim_key(self, check: str, *, replace: bool) -> str | None:
         """Store the check value of the HMACs' key; return the one before."""
@@ -620,6 +610,36 @@ class SqliteStore:
             finally:
                 connection.close()
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[LedgerSnapshot]:
+        """Open the ledger as it is now."""
+        with _translated(self.path):
+            yield from _snapshot_of(self._name)
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_snapshot(cls, path: str) -> Iterator[LedgerSnapshot]:
+        """Open a file as it is now, also on a disk that cannot be written."""
+        file = Path(path)
+        with _translated(file), tempfile.TemporaryDirectory() as folder:
+            name = f"{file.absolute().as_uri()}?mode=ro"
+            try:
+                with contextlib.closing(apsw.Connection(name, flags=_READ_ONLY)) as opened:
+                    opened.execute("select count(*) from sqlite_schema").fetchall()
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if not file.exists():
+                    raise
+                # SQLite cannot make what it needs beside the file; it would not see the log of an immutable one.
+                log = file.with_name(f"{file.name}-wal")
+                if log.exists() and log.stat().st_size:
+                    copy = Path(folder) / "ledger"
+                    shutil.copyfile(file, copy)
+                    shutil.copyfile(log, copy.with_name("ledger-wal"))
+                    name = copy.as_uri()
+                else:
+                    name = f"{file.absolute().as_uri()}?immutable=1"
+            yield from _snapshot_of(name, where=path)
+
     def _read(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
         with self._reading, _translated(self.path):
             rows: list[Any] = self._reader.execute(sql, values).fetchall()
@@ -635,6 +655,40 @@ class SqliteStore:
         self._reader.close()
         if self._alive is not None:
             self._alive.close()
+
+
+_READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def _snapshot_of(name: str, where: str | None = None) -> Iterator[LedgerSnapshot]:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI if where is None else _READ_ONLY
+    if where is not None and "?" not in name:  # a copy of our own, whose log is to be read
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+    with contextlib.closing(apsw.Connection(name, flags=flags)) as connection:
+        connection.execute("begin")
+        found, expected, version = _tables(connection)  # the first read is the moment
+        if where is not None:
+            if not found:
+                raise StoreError(f"{where}: there is no ledger in it")
+            check_tables(where, found, expected, version)
+        yield LedgerSnapshot(lambda sql, values: connection.execute(sql.format(key="?"), values))
+
+
+def _tables(
+    connection: Any,
+) -> tuple[dict[str, list[str]], dict[str, frozenset[str]], str | None]:
+    """Return the columns of the tables with our names, what they should be, and the version."""
+    expected = statements.COLUMNS
+    found = {
+        name: [row[1] for row in connection.execute(f"pragma table_info({name})")]
+        for (name,) in connection.execute("select lower(name) from sqlite_schema").fetchall()
+        if name in expected
+    }
+    version = None
+    if frozenset(found.get("meta", ())) == expected["meta"]:
+        said = connection.execute("select value from meta where name = 'version'").fetchall()
+        version = str(said[0][0]) if said else None
+    return found, expected, version
 
 
 #: What SQLite refuses while a tool has the transaction, however the statement is written.
