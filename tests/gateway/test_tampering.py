@@ -322,5 +322,5 @@ def test_a_program_gets_the_anchors(tmp_path: Path) -> None:
     anchor(ChainHead("c", 2, b"\2" * 32))
     assert [head.length for head in read_anchors(written)] == [1, 2]
     for command in (["false"], ["no such program"], ["sleep", "9"]):
-        with pytest.raises(OSError, match="program failed|No such file"):
+        with pytest.raises(OSError, match=r"program failed|No such file"):
             command_anchor(command, timeout=0.2)(ChainHead("c"))
