@@ -165,17 +165,18 @@ def test_a_recovery_asks_for_all_locks_at_once(store: str) -> None:
 
     @tool(effect="idempotent", writes="n:{n}", trusted=True)
     async def put(n: int) -> int:
+        began.append(n)
         await asyncio.sleep(3600 if dying else 0)
         return n
 
-    dying = [1]
+    dying, began = [1], list[int]()
 
     async def go() -> None:
         dead = opened(store)
         one = Gateway([put], store=dead)
         calls = [ToolCall("put", json.dumps({"n": n}), str(n)) for n in range(4)]
         lost = asyncio.ensure_future(one.run(calls, run="r", turn=0))
-        while {row.state for row in dead.backend.read_calls(run="r", limit=9)} != {"running"}:
+        while len(began) < 4:
             await asyncio.sleep(0.01)
         ledger = opened(store)
         backend = ledger.backend
