@@ -351,3 +351,25 @@ def test_an_agent_waits_for_a_person(ledger) -> None:
 
     asyncio.run(asyncio.wait_for(go(), 60))
     assert PAID == ["x"]
+
+
+def test_unknown_calls_are_found_until_they_are_reconciled(ledger) -> None:
+    """The ledger lists the calls of unknown outcome of all runs, newest first, and no other."""
+
+    @tool(effect="once", writes="x:{n}")
+    async def lose(n: int) -> None:
+        """Act, perhaps."""
+        if n:
+            raise ConnectionResetError
+
+    async def go() -> None:
+        async with Gateway([lose], store=ledger) as gateway:
+            answers = [
+                (await gateway.run([call("lose", n=n)], run=f"r{n}"))[0] for n in (0, 1, 2, 3)
+            ]
+            await gateway.reconcile(answers[2].key, "done", by="ada")
+            found = [row.key for row in ledger.backend.read_unknown(10)]
+            assert found == [answers[3].key, answers[1].key]
+            assert [row.key for row in ledger.backend.read_unknown(1)] == [answers[3].key]
+
+    asyncio.run(go())

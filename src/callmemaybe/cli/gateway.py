@@ -7,6 +7,7 @@ import getpass
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -477,6 +478,74 @@ def archive(
         typer.echo(f"{one.path}: {one.runs} runs, {one.calls} calls, {one.records} audit records")
     if not made:
         typer.echo("nothing to archive")
+
+
+PersonsFile = Annotated[
+    Path, typer.Option("--persons", help="The file with the persons who may sign in.")
+]
+
+
+@audit.command("serve")
+def serve_pages(
+    persons: PersonsFile,
+    host: Annotated[str, typer.Option(help="Address of this machine to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8081,
+    origin: Annotated[
+        list[str],
+        typer.Option(help="Origin of a proxy before it: https://audit.example; may be repeated."),
+    ] = [],  # noqa: B006 - typer copies it
+    anchors: Annotated[
+        Path | None, typer.Option(help="A file that --anchors wrote, stored elsewhere.")
+    ] = None,
+    archives: Annotated[
+        list[Path], typer.Option("--archive", help="A file of `audit archive`; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """Show runs, waiting approvals, unknown calls and the audit chain as web pages, and decide there.
+
+    Persons sign in with a password (`audit person`); the ledger records who decided.
+    """
+    from callmemaybe.cli.serve import check_installed, check_origins
+
+    check_installed()
+    check_origins(origin, "--origin")
+    from callmemaybe.gateway.audit.verify import LedgerReport, read_anchors, verify_ledger
+    from callmemaybe.server.audit_app import serve_audit
+    from callmemaybe.server.config import ServerConfig
+    from callmemaybe.server.persons import Persons
+
+    config = ServerConfig(host=host, port=port, origins=tuple(origin), body_bytes=1 << 16)
+    known = Persons(persons)
+
+    with opened_ledger(db) as ledger:
+
+        def check() -> LedgerReport:
+            heads = read_anchors(anchors) if anchors else ()
+            return verify_ledger(ledger.backend, heads, archives)
+
+        serve_audit(ledger, known, config, check, lambda line: typer.echo(line, err=True))
+
+
+@audit.command()
+def person(
+    name: Annotated[str, typer.Argument(help="The name that decisions are recorded under.")],
+    persons: PersonsFile,
+) -> None:
+    """Let a person sign in at `audit serve`; asks for a password, or reads it as a line of standard input.
+
+    The file holds a salted hash of it (scrypt). Whoever is deleted from the file is out at once.
+    """
+    from callmemaybe.server.persons import set_password
+
+    if sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    added = set_password(persons, name, password)
+    typer.echo(f"{persons}: {name} {'may sign in' if added else 'has another password'} now")
 
 
 @approvals.command("list")

@@ -22,6 +22,8 @@ from callmemaybe.errors import InputError, ModelError
 from callmemaybe.server.config import ServerConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from callmemaybe.server.observability import RequestObserver
 
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
@@ -98,11 +100,8 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Serve a model in the interfaces of OpenAI's API, with a playground at /."""
-    _check_installed()
-    for origin in cors_origin:
-        if not re.fullmatch(r"https?://[^/\s]+", origin):
-            raise InputError(f"{origin!r} is not an origin", where="--cors-origin",
-                             hint="write https://example.org")  # fmt: skip
+    check_installed()
+    check_origins(cors_origin, "--cors-origin")
     settings = ServerConfig(
         host=host, port=port, keys=tuple(api_key), origins=tuple(cors_origin), slots=slots,
         queue=queue, queue_per_client=queue, default_tokens=min(default_tokens, most_tokens),
@@ -121,7 +120,17 @@ def serve(
     raise typer.Exit(ExitCode.DONE)
 
 
-def _check_installed() -> None:
+def check_origins(origins: Sequence[str], where: str) -> None:
+    """Raise InputError for what is no origin of web pages; ``where`` is the option."""
+    for origin in origins:
+        if not re.fullmatch(r"https?://[^/\s]+", origin):
+            raise InputError(
+                f"{origin!r} is not an origin", where=where, hint="write https://example.org"
+            )
+
+
+def check_installed() -> None:
+    """Raise ModelError if a package of the extra ``server`` is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ModelError(

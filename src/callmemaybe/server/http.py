@@ -69,7 +69,7 @@ async def read_json(request: Request, config: ServerConfig) -> Any:
             415, f"The body is encoded ({encoding}); send it as it is, without Content-Encoding.",
             code="unsupported_content_encoding",
         )  # fmt: skip
-    body = await _read(request, config)
+    body = await read_body(request, config)
     try:
         text = body.decode()
         value = loads(text, max_digits=MAX_DIGITS)
@@ -115,7 +115,8 @@ def _number_too_large() -> ApiError:
     )  # fmt: skip
 
 
-async def _read(request: Request, config: ServerConfig) -> bytes:
+async def read_body(request: Request, config: ServerConfig) -> bytes:
+    """Return the body of a request; raise ApiError if it is too large or too slow, ClientGone if it ends early."""
     most = config.body_bytes
     closing = {"connection": "close"}
     too_large = ApiError(

@@ -580,6 +580,9 @@ class StoreBackend(Protocol):
     ) -> list[CallRow]:
         """Return committed rows, newest first, without those of ``exclude_owner``."""
 
+    def read_unknown(self, limit: int) -> list[CallRow]:
+        """Return committed rows of unknown outcome that nobody reconciled, newest first."""
+
     def read_audit(
         self, *, key: str | None = None, limit: int | None = None
     ) -> Iterator[tuple[str, int, str, str, bytes]]:

@@ -621,6 +621,15 @@ class PostgresqlStore:
         )
         return [CallRow(*values) for values in rows]
 
+    def read_unknown(self, limit: int) -> list[CallRow]:
+        """Return calls of unknown outcome that nobody reconciled, newest first."""
+        rows = self._read(
+            f"select {statements.ROW} from calls where state = 'unknown' and key not in"
+            " (select key from reconciliations) order by created desc, ordinal desc limit %s",
+            (limit,),
+        )
+        return [CallRow(*values) for values in rows]
+
     def read_audit(
         self, *, key: str | None = None, limit: int | None = None
     ) -> Iterator[tuple[str, int, str, str, bytes]]:

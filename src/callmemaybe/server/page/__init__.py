@@ -1,4 +1,4 @@
-"""The playground and the viewer of traces: pages without build step, each one text.
+"""The playground, the viewer of traces and the audit: pages without build step, each one text.
 
 ``view.js`` shows a run, ``playground.js`` makes one on the server, ``viewer.js`` takes those of a
 trace file; a page is its HTML with the style and the scripts put in. A page asks for nothing but
@@ -20,6 +20,7 @@ _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src {style}; img-src data:; "
     "connect-src {connect}; base-uri 'none'; form-action 'none'"
 )
+_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,9 @@ def playground(model: str, *, needs_key: bool) -> Page:
     told = {"model": model, "needsKey": needs_key}
     text, policy = _assemble("playground.html", ["view.js", "playground.js"], told, "'self'", {})
     headers = {
+        **_HEADERS,
         "content-security-policy": policy + "; frame-ancestors 'none'",
         "referrer-policy": "no-referrer",
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
     }
     return Page(text, headers)
 
@@ -52,6 +52,35 @@ def viewer(runs: Sequence[Mapping[str, Any]], *, title: str) -> str:
     return _assemble("viewer.html", ["view.js", "viewer.js"], {"runs": runs}, "'none'", names)[0]
 
 
+def sheet(title: str, body: str, *, refresh: bool = False) -> Page:
+    """Return a page without scripts; ``body`` is HTML, and its forms may go to the server it came from.
+
+    ``refresh``: the browser loads it again every 30 s.
+    """
+    style = _read("view.css") + _read("audit.css")
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    )
+    marks = {
+        "TITLE": html.escape(title), "STYLE": style, "BODY": body,
+        "REFRESH": '<meta http-equiv="refresh" content="30">' if refresh else "",
+    }  # fmt: skip
+    # With "no-referrer" a browser would not say where a form comes from.
+    headers = {
+        **_HEADERS, "content-security-policy": policy, "referrer-policy": "same-origin",
+        "x-frame-options": "DENY", "cross-origin-opener-policy": "same-origin",
+    }  # fmt: skip
+    return Page(_filled("audit.html", marks), headers)
+
+
+def _filled(name: str, marks: Mapping[str, str]) -> str:
+    # One pass, so that nothing that is put in is taken for a mark.
+    parts = _read(name).split("@@")
+    parts[1::2] = [marks[part] for part in parts[1::2]]
+    return "".join(parts)
+
+
 def _assemble(
     name: str, scripts: Sequence[str], told: Any, connect: str, names: Mapping[str, str]
 ) -> tuple[str, str]:
@@ -59,15 +88,11 @@ def _assemble(
     style = _read("view.css")
     code = "\n".join(map(_read, scripts))
     policy = _POLICY.format(scripts=_digest(code), style=_digest(style), connect=connect)
-    text = _read(name)
     marks = {
         "POLICY": policy, "STYLE": style, "SCRIPT": code, "DATA": _embedded(told),
         **{key.upper(): html.escape(value) for key, value in names.items()},
     }  # fmt: skip
-    # One pass, so that nothing that is put in is taken for a mark.
-    parts = text.split("@@")
-    parts[1::2] = [marks[part] for part in parts[1::2]]
-    return "".join(parts), policy
+    return _filled(name, marks), policy
 
 
 def _embedded(value: Any) -> str:
