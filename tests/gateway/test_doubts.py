@@ -303,3 +303,17 @@ def test_one_batch_admits_a_call_once_and_starts_it_once(store: str) -> None:
     assert ledger.backend.read_call("k2").content == "1"  # type: ignore[union-attr]
     ledger.close()
     other.close()
+
+
+@pytest.mark.parametrize("left", ["a pipeline", "a transaction"])
+def test_a_connection_that_broke_in_the_middle_is_replaced(postgres: Any, left: str) -> None:
+    """What a given-up transaction leaves of its connection does not stop the next one for ever."""
+    ledger = opened(postgres.fresh())
+    backend: Any = ledger.backend
+    if left == "a pipeline":
+        backend._write.pgconn.enter_pipeline_mode()
+    else:
+        backend._write.execute("select 1")
+    ledger.send_and_wait(AppendAudit("", '{"event": "attempt", "t": 1}'), 2.0)
+    assert len(list(backend.read_audit())) == 1
+    ledger.close()

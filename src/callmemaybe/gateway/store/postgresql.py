@@ -193,6 +193,8 @@ class PostgresqlStore:
     def transaction(self) -> Iterator[None]:
         """Begin, then commit durably or roll back; reopens a lost connection."""
         with _translated():
+            if not _is_at_rest(self._write):
+                self._write.close()  # something broke in the middle of the last transaction
             if self._write.closed or self._write.broken:
                 self._write = self._connect()
             self._ahead = _Prefetched()
@@ -721,6 +723,15 @@ def _clock() -> float:
     """Return seconds of a clock that nobody turns and that counts while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def _is_at_rest(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a connection is neither in a transaction nor in a pipeline that was given up."""
+    wire = connection.pgconn
+    return (wire.transaction_status, wire.pipeline_status) == (
+        psycopg.pq.TransactionStatus.IDLE,
+        psycopg.pq.PipelineStatus.OFF,
+    )
 
 
 def _number_of(cursor: psycopg.Cursor[Any]) -> int:
