@@ -41,6 +41,7 @@ from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit.chain import verify_chains
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.gateway.recorded import TurnRow
 from callmemaybe.gateway.store import CallRow, UpdateCall, open_backend
 from callmemaybe.tools import ToolCall, tool
 
@@ -65,6 +66,10 @@ FLOORS = (
     ("floor_sqlite_us", "of that SQLite: the same rows in the same statements, nothing else"),
     ("postgresql_128_cpu_us", "this process, PostgreSQL, 128 callers"),
     ("postgresql_128_server_us", "PostgreSQL's own processes, 128 callers"),
+    (
+        "floor_postgresql_us",
+        "the same rows in the same statements to PostgreSQL and nothing else, elapsed",
+    ),
     ("loop_us", "for scale: a thousand additions in a Python loop"),
 )
 RIVALS = (
@@ -238,14 +243,27 @@ async def asyncio_alone(callers: int = 64, each: int = 40) -> float:
     return used / (callers * each) * 1e6
 
 
-def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
-    """Microseconds of CPU for a call's rows in SQLite: one row, two audit records, one update."""
-    backend: Any = open_backend(str(folder / f"alone-{time.time_ns()}.db"))
-    used, number = 0.0, 0
+def store_alone(store: str, clock: Callable[[], float], batches: int = 60, size: int = 64) -> float:
+    """Microseconds for a call's rows in a store: one row, its turn, two audit records, one update, two commits."""
+    backend: Any = open_backend(store)
+    used, number, chain = 0.0, 0, f"{time.time_ns():x}"
     for batch in range(batches):
-        rows = [_row(batch, place, backend.owner) for place in range(size)]
+        rows = [_row(f"{chain} {batch}", place, backend.owner) for place in range(size)]
+        turns = [
+            TurnRow(
+                "",
+                row.run,
+                row.turn,
+                "d" * 18,
+                "",
+                f'[["act","{row.mac}","c",false]]',
+                '["{}"]',
+                1.0,
+            )
+            for row in rows
+        ]
         records = [
-            ("chain", number + at + 1, rows[at // 2].key, "r" * 420, b"h" * 32)
+            (chain, number + at + 1, rows[at // 2].key, "r" * 420, b"h" * 32)
             for at in range(2 * size)
         ]
         moves = [
@@ -262,23 +280,24 @@ def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
             for row in rows
         ]
         number += 2 * size
-        began = time.thread_time()
+        began = clock()
         with backend.transaction():
+            backend.insert_turns(turns)
             backend.insert_calls(rows)
             backend.append_audit(records[:size])
         with backend.transaction():
             backend.update_calls(moves)
             backend.append_audit(records[size:])
-        used += time.thread_time() - began
+        used += clock() - began
     backend.close()
     return used / (batches * size) * 1e6
 
 
-def _row(batch: int, place: int, owner: str) -> CallRow:
+def _row(batch: str, place: int, owner: str) -> CallRow:
     key, mac = (hashlib.sha256(f"{what} {batch} {place}".encode()).hexdigest() for what in "km")
-    arguments, locks = f'{{"n": {place}}}', f'[["n:{batch * 1000 + place}", true]]'
+    arguments, locks = f'{{"n": {place}}}', f'[["n:{batch} {place}", true]]'
     return CallRow(
-        key, "", f"run {place}", batch, 0, "c", "act", "once", mac, "p" * 64, "d" * 64, arguments,
+        key, "", f"run {batch} {place}", 0, 0, "c", "act", "once", mac, "p" * 64, "d" * 64, arguments,
         locks, "running", 1, owner, time.time(),
     )  # fmt: skip
 
@@ -360,7 +379,11 @@ def contestants(
             found[f"{name}_{count}"] = functools.partial(with_server, measure, watch, calls)
     found["memory_1"] = lambda: asyncio.run(callers(":memory:", 1, 500))
     found["floor_asyncio_us"] = lambda: asyncio.run(asyncio_alone())
-    found["floor_sqlite_us"] = lambda: sqlite_alone(folder)
+    found["floor_sqlite_us"] = lambda: store_alone(
+        str(folder / f"alone-{time.time_ns()}.db"), time.thread_time
+    )
+    if address:
+        found["floor_postgresql_us"] = lambda: store_alone(f"{address}/bench", time.perf_counter)
     found["replay_us"] = lambda: asyncio.run(replays(sqlite))
     found["verify_rows_per_s"] = lambda: verification(sqlite)
     rivals: dict[str, Callable[[], Callable[[], float]]] = {

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 #: Characters of a recorded turn that the detail of an answer shows.
 _SHOWN = 300
+#: json.dumps() with other separators makes an encoder for each call.
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class RecordedCall(NamedTuple):
@@ -69,10 +71,7 @@ class OpenedTurn(NamedTuple):
 
 def write_calls(calls: Sequence[RecordedCall]) -> tuple[str, str]:
     """Return the columns ``calls`` and ``arguments``; ASCII, so that every store can hold them."""
-    return (
-        json.dumps([list(call[:4]) for call in calls], separators=(",", ":")),
-        json.dumps([call.arguments for call in calls], separators=(",", ":")),
-    )
+    return _compact([call[:4] for call in calls]), _compact([call.arguments for call in calls])
 
 
 def read_calls(row: TurnRow) -> list[RecordedCall]:
