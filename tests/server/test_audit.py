@@ -72,6 +72,16 @@ async def lose(to: str) -> str:
     raise ConnectionResetError(f"gone before {to}")
 
 
+@tool(effect="once", writes="money", approval="always")
+async def lost(to: str) -> str:
+    """Act with a tool that the pages do not have.
+
+    Args:
+        to: who
+    """
+    return to
+
+
 class Structure(HTMLParser):
     """The elements and attributes of a page, and its text."""
 
@@ -190,6 +200,27 @@ def test_a_person_approves_and_the_call_runs_once(desk: Desk) -> None:
     assert again.status_code == 409
     assert "approved by ada already" in again.text
     assert "Waiting for approval (0)" in client.get("/").text
+
+
+def test_what_is_approved_runs_at_once_where_the_tools_are(tmp_path: Path, persons: Path) -> None:
+    """With tools the page runs what a person approved, once, under the run's policy, or says why not."""
+    ledger = open_ledger(str(tmp_path / "ledger.db"), reserve=0)
+
+    def go_on() -> Gateway:
+        return Gateway([pay], store=ledger, guard_values=False, guard_repeats=False)
+
+    (answer,) = ask(ledger, "landlord")
+    (foreign,) = ask(ledger, "someone", run="other", acting=lost)
+    with serving(ledger, persons, go_on=go_on) as desk:
+        client = desk.signed_in()
+        where = f"/approvals/{answer.approval}"
+        form = {"token": token(client.get(where).text), "decision": "approved"}
+        assert client.post(where, data=form).status_code == 303
+        until(lambda: "paid landlord" in client.get(f"/calls/{answer.key}").text)
+        assert client.post(f"/approvals/{foreign.approval}", data=form).status_code in {303, 500}
+        assert ledger.backend.read_call(foreign.key) is None
+    assert ask(ledger, "landlord")[0].replayed
+    ledger.close()
 
 
 def test_a_person_denies(desk: Desk) -> None:

@@ -23,7 +23,7 @@ from callmemaybe.errors import CallMeMaybeError, InputError, LedgerError, WriteE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from callmemaybe.gateway import CallAnswer, Verdict
+    from callmemaybe.gateway import CallAnswer, Gateway, Verdict
     from callmemaybe.gateway.audit.chain import ChainHead
     from callmemaybe.gateway.ledger import Ledger
     from callmemaybe.gateway.store import LedgerSnapshot
@@ -502,6 +502,11 @@ def serve_pages(
     archives: Annotated[
         list[Path], typer.Option("--archive", help="A file of `audit archive`; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
+    tools: Annotated[
+        Path | None,
+        typer.Option("--tools", "-t", help="The tools, to run what is approved at once."),
+    ] = None,
+    secrets: Secrets = None,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Show runs, waiting approvals, unknown calls and the audit chain as web pages, and decide there.
@@ -518,7 +523,11 @@ def serve_pages(
     from callmemaybe.server.persons import Persons
 
     config = ServerConfig(host=host, port=port, origins=tuple(origin), body_bytes=1 << 16)
-    known = Persons(persons)
+    known, loaded, values = (
+        Persons(persons),
+        load_tools(tools) if tools else [],
+        read_secrets(secrets),
+    )
 
     with opened_ledger(db) as ledger:
 
@@ -526,7 +535,13 @@ def serve_pages(
             heads = read_anchors(anchors) if anchors else ()
             return verify_ledger(ledger.backend, heads, archives)
 
-        serve_audit(ledger, known, config, check, lambda line: typer.echo(line, err=True))
+        def go_on() -> Gateway:
+            return _resuming(ledger, loaded, values)
+
+        serve_audit(
+            ledger, known, config, check, lambda line: typer.echo(line, err=True),
+            go_on=go_on if tools else None,
+        )  # fmt: skip
 
 
 @audit.command()
@@ -590,18 +605,20 @@ def approve(
         raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
 
 
+def _resuming(ledger: Ledger, tools: Sequence[Tool], secrets: Mapping[str, str]) -> Gateway:
+    """Return a gateway in which runs go on under the policy that they began with, which the ledger has."""
+    from callmemaybe.gateway import Gateway
+
+    return Gateway(tools, store=ledger, secrets=secrets, guard_values=False, guard_repeats=False)
+
+
 def _resume(
     db: str, approval: str, tools: Sequence[Tool], secrets: Mapping[str, str]
 ) -> Sequence[CallAnswer]:
     import asyncio
 
-    from callmemaybe.gateway import Gateway
-
     async def go(ledger: Ledger) -> list[CallAnswer]:
-        # The run goes on under the policy that it began with, which the ledger has.
-        async with Gateway(
-            tools, store=ledger, secrets=secrets, guard_values=False, guard_repeats=False
-        ) as gateway:
+        async with _resuming(ledger, tools, secrets) as gateway:
             await gateway.recover()
             return await gateway.resume(approval)
 

@@ -44,6 +44,8 @@ from callmemaybe.server.serving import bind, make_server, url_of
 _LOG = logging.getLogger("callmemaybe.server")
 #: Seconds of a session, sessions, and sign-ins that may wait for the one that is being checked.
 SESSION_SECONDS, MOST_SESSIONS, MOST_WAITING = 8 * 3600.0, 100, 10
+#: Seconds that a page waits for the call that it approved.
+_PATIENCE = 5.0
 #: Rows of a list.
 _LIMIT = 200
 
@@ -62,6 +64,8 @@ class AuditApp:
     """The pages over an open ledger.
 
     - ``verify``: verifies the ledger, in a thread; at the start and when a person asks for it.
+    - ``go_on``: makes a gateway that runs what is approved, for as long as the pages are served; without it, that
+      goes on where its turn is delivered again.
     - ``penalty``: seconds for which nobody can sign in after a wrong password.
     - ``monotonic``: seconds.
     """
@@ -73,6 +77,7 @@ class AuditApp:
         config: ServerConfig,
         verify: Callable[[], LedgerReport],
         *,
+        go_on: Callable[[], Gateway] | None = None,
         penalty: float = 1.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,6 +85,9 @@ class AuditApp:
         self._persons = persons
         self._config = config
         self._verify = verify
+        self._go_on = go_on
+        self._gateway: Gateway | None = None
+        self._going_on: dict[str, asyncio.Task[Any]] = {}
         self._penalty = penalty
         self._monotonic = monotonic
         self._sessions: dict[str, PersonSession] = {}
@@ -112,7 +120,13 @@ class AuditApp:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         self._begin_to_verify()
-        yield
+        if self._go_on is None:
+            yield
+            return
+        async with self._go_on() as self._gateway:
+            await self._gateway.recover()
+            yield
+            await asyncio.gather(*self._going_on.values(), return_exceptions=True)
 
     # -- the steps of every request ------------------------------------------------------------------
 
@@ -269,7 +283,23 @@ class AuditApp:
         if not decided:
             what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
             raise ApiError(409, f"Your decision was not recorded: it is {what} already.")
+        if decision == "approved" and self._gateway is not None:
+            going = asyncio.get_running_loop().create_task(self._resume(self._gateway, id_))
+            self._going_on[id_] = going
+            going.add_done_callback(lambda _: self._going_on.pop(id_))
+            await asyncio.wait({going}, timeout=_PATIENCE)
+            if going.done() and (why := going.result()):
+                raise ApiError(500, f"It is approved, but its turn did not go on: {why}")
         return RedirectResponse(f"/approvals/{id_}", 303)
+
+    async def _resume(self, gateway: Gateway, approval: str) -> str:
+        """Deliver the turn of an approval again; return why that failed, if it did."""
+        try:
+            await gateway.resume(approval)
+        except CallMeMaybeError as error:
+            _LOG.warning("approval %s: its turn did not go on: %s", approval, error)
+            return str(error)
+        return ""
 
     async def _reconcile(
         self, request: Request, session: PersonSession, form: dict[str, str]
@@ -312,15 +342,17 @@ def serve_audit(
     config: ServerConfig,
     verify: Callable[[], LedgerReport],
     say: Callable[[str], None] = print,
+    *,
+    go_on: Callable[[], Gateway] | None = None,
 ) -> None:
-    """Serve the pages until a signal; ``say`` is called with the URL.
+    """Serve the pages until a signal; ``say`` is called with the URL; the rest as for :class:`AuditApp`.
 
     Raises InputError for an address that cannot be bound.
     """
     opened = bind(config)
     try:
         say(f"the audit is served at {url_of(opened)} (Ctrl-C stops)")
-        app = AuditApp(ledger, persons, config, verify)
+        app = AuditApp(ledger, persons, config, verify, go_on=go_on)
         with library_logs(JsonLog(), logging.WARNING):
             make_server(app.asgi(), config, lambda: None).run(sockets=[opened])
     finally:

@@ -94,7 +94,7 @@ class AuditPages:
             )
         elif one.decision == "approved":
             body.append(
-                "<p>The run goes on where its turn is delivered again, or with <code>callmemaybe "
+                "<p>If it has not run yet, it does where its turn is delivered again, or with <code>callmemaybe "
                 f"approvals approve {shown(one.id)} --tools FILE</code>.</p>"
             )
         return self._page("Approval", body)
