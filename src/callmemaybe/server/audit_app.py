@@ -262,7 +262,7 @@ class AuditApp:
         backend, key = self._ledger.backend, request.path_params["key"]
         row = await self._ledger.read(lambda: backend.read_call(key))
         if row is None:
-            raise ApiError(404, "There is no such call.")
+            raise ApiError(404, "There is no such call, or it is not admitted yet.")
         settled = await self._ledger.read(lambda: backend.read_reconciliation(key))
         return _html(self._pages(session).call(row, settled))
 

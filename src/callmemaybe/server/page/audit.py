@@ -102,7 +102,10 @@ class AuditPages:
     def run(self, tenant: str, run: str, calls: Sequence[CallRow], limit: int) -> Page:
         """Return the page of one run, newest call first."""
         name = f"{shown(run)} <small>{shown(tenant)}</small>"
-        body = [f"<h2>Run {name}</h2>", self._calls(calls[:limit], "It has no calls.")]
+        body = [
+            f"<h2>Run {name}</h2>",
+            self._calls(calls[:limit], "None of its calls was admitted."),
+        ]
         return self._page("Run", [*body, _more(len(calls), limit)])
 
     def call(self, row: CallRow, settled: tuple[str, str] | None) -> Page:
