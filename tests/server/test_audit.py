@@ -160,13 +160,15 @@ def desk(tmp_path: Path, persons: Path) -> Iterator[Desk]:
     ledger.close()
 
 
-def ask(ledger: Ledger, *names: str, run: str = "r", acting: Any = pay) -> list[Any]:
+def ask(
+    ledger: Ledger, *names: str, run: str = "r", acting: Any = pay, keys: Any = ()
+) -> list[Any]:
     """Deliver a turn of calls, one to each name."""
 
     async def go() -> list[Any]:
         async with Gateway([acting], store=ledger, guard_repeats=False) as gateway:
             calls = [ToolCall(acting.name, json.dumps({"to": to})) for to in names]
-            return list(await gateway.run(calls, run=run, turn=0))
+            return list(await gateway.run(calls, run=run, turn=0, keys=keys))
 
     return asyncio.run(go())
 
@@ -211,14 +213,18 @@ def test_what_is_approved_runs_at_once_where_the_tools_are(tmp_path: Path, perso
 
     (answer,) = ask(ledger, "landlord")
     (foreign,) = ask(ledger, "someone", run="other", acting=lost)
+    (named,) = ask(ledger, "landlord", run="named", keys=["order:17"])
     with serving(ledger, persons, go_on=go_on) as desk:
         client = desk.signed_in()
         where = f"/approvals/{answer.approval}"
         form = {"token": token(client.get(where).text), "decision": "approved"}
         assert client.post(where, data=form).status_code == 303
         until(lambda: "paid landlord" in client.get(f"/calls/{answer.key}").text)
-        assert client.post(f"/approvals/{foreign.approval}", data=form).status_code in {303, 500}
+        assert client.post(f"/approvals/{foreign.approval}", data=form).status_code == 303
         assert ledger.backend.read_call(foreign.key) is None
+        refused = client.post(f"/approvals/{named.approval}", data=form)
+        assert (refused.status_code, "a key of its own" in refused.text) == (500, True)
+        assert ledger.backend.read_approval(named.approval).decision == "approved"
     assert ask(ledger, "landlord")[0].replayed
     ledger.close()
 
