@@ -77,14 +77,11 @@ def test_every_call_is_valid(client: httpx2.Client, said: str) -> None:
 @pytest.mark.parametrize(
     ("change", "param"),
     [
-        ({"tools": None}, "tools"),
-        ({"tool_choice": "none"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"response_format": {"type": "regex", "regex": "a+"}}, "response_format"),
         ({"tools": None, "response_format": {"type": "json_object"}}, "response_format"),
         ({"reasoning_effort": "low"}, "reasoning_effort"),
-        ({"messages": [{"role": "system", "content": "Be brief."}, *USER]}, "messages"),
-        ({"messages": [*USER, {"role": "assistant", "content": "x"}, *USER]}, "messages"),
+        ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "x " * 9000}]}, "messages"),
         ({"tools": [SAID], "tool_choice": "required"}, "messages"),
     ],
@@ -99,3 +96,178 @@ def test_what_it_would_not_be_told_is_refused(
     assert error["param"] == param
     if "only calls functions" in error["message"]:
         assert "serve a bigger model" in error["message"]
+
+
+def called(id_: str, name: str, **arguments: Any) -> dict[str, Any]:
+    """A turn of the model that called a function."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": id_, "type": "function", "function": function}],
+    }
+
+
+def result(id_: str, content: str) -> dict[str, Any]:
+    """The result of a call."""
+    return {"role": "tool", "tool_call_id": id_, "content": content}
+
+
+LOOP = [*USER, called("c1", "get_weather", city="Paris")]
+
+
+def both(client: httpx2.Client, **body: Any) -> dict[str, Any]:
+    """The message of an answer, which is the same when it is streamed."""
+    whole = ask(client, **body)
+    assert whole.status_code == 200, whole.text
+    message: dict[str, Any] = whole.json()["choices"][0]["message"]
+    content, calls = "", ""
+    with client.stream("POST", "/v1/chat/completions", json={
+        "model": "nano", "messages": USER, "tools": [LIGHT, WEATHER], "stream": True, **body
+    }) as stream:  # fmt: skip
+        for line in stream.iter_lines():
+            if line.startswith("data: {"):
+                delta = json.loads(line[6:])["choices"][0]["delta"]
+                content += delta.get("content") or ""
+                calls += "".join(
+                    one["function"].get("arguments") or "" for one in delta.get("tool_calls") or ()
+                )
+    assert content == (message.get("content") or "")
+    assert calls == "".join(one["function"]["arguments"] for one in message.get("tool_calls") or ())
+    return message
+
+
+def test_instructions_and_earlier_turns_are_let_in_and_named(client: httpx2.Client) -> None:
+    """What it does not read changes nothing, and a header says what that is."""
+    plain = ask(client)
+    assert "callmemaybe-unread" not in plain.headers
+    told = ask(client, messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"},
+                                 {"role": "assistant", "content": "Hi"}, *USER])  # fmt: skip
+    assert told.headers["callmemaybe-unread"] == "instructions, earlier turns"
+    function = [
+        one.json()["choices"][0]["message"]["tool_calls"][0]["function"] for one in (plain, told)
+    ]
+    assert function[0] == function[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("22 degrees", "22 degrees"),
+        (
+            '{"temperature": 22, "sunny": true, "wind": null}',
+            "temperature: 22, sunny: yes, wind: nothing",
+        ),
+        ('{"ok": true, "result": {"n": [1, 2]}}', "n: 1, 2"),
+        ('{"ok": false, "code": "timed_out", "detail": "no answer"}', "it failed: no answer"),
+        ("", ""),
+        ("[]", "nothing"),
+        ('"O\'Neil \\"quoted\\" 🌍"', 'O\'Neil "quoted" 🌍'),
+    ],
+)
+def test_after_its_results_it_answers_with_them(
+    client: httpx2.Client, content: str, said: str
+) -> None:
+    """An agent's loop ends: the answer is rendered from the results, and nothing is called again."""
+    message = both(client, messages=[*LOOP, result("c1", content)])
+    assert not message.get("tool_calls")
+    assert (message.get("content") or "") == said
+
+
+def test_several_results_are_named(client: httpx2.Client) -> None:
+    """A line for each, with the function it came from."""
+    calls = called("c1", "get_weather", city="Paris")
+    calls["tool_calls"] += called("c2", "set_light", room="hall", percent=5)["tool_calls"]
+    message = both(client, messages=[*USER, calls, result("c2", "done"), result("c1", "22")])
+    assert message["content"] == "set_light: done\nget_weather: 22"
+
+
+def test_a_call_that_must_come_after_results_is_another_one(client: httpx2.Client) -> None:
+    """Where the client requires a call, as for a final answer, it is of a function not yet called."""
+    final = {"type": "function", "function": {"name": "final_result", "description": "The final answer.", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}  # fmt: skip
+    message = both(
+        client, messages=[*LOOP, result("c1", "22")], tools=[WEATHER, final], tool_choice="required"
+    )
+    assert message["tool_calls"][0]["function"]["name"] == "final_result"
+
+
+def test_a_conversation_that_was_handed_over_goes_on(client: httpx2.Client) -> None:
+    """The result of a function that is not offered any more is no answer to the request."""
+    handed = [*USER, called("c1", "transfer_to_weather"), result("c1", "assistant: weather")]
+    message = both(client, messages=handed)
+    assert message["tool_calls"][0]["function"]["name"] == "get_weather"
+
+
+def test_a_schema_is_filled_in(client: httpx2.Client) -> None:
+    """An answer by a JSON Schema is JSON of that schema, with and without functions beside it."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+              "additionalProperties": False}  # fmt: skip
+    form = {
+        "type": "json_schema",
+        "json_schema": {"name": "place", "schema": schema, "strict": True},
+    }
+    for extra in ({"tools": None}, {"messages": [*LOOP, result("c1", "22 degrees")]}):
+        message = both(client, response_format=form, **extra)
+        jsonschema.validate(json.loads(message["content"]), schema)
+        assert "Paris" in message["content"] or "messages" in extra
+    assert both(client, response_format=form)["tool_calls"]
+
+
+@pytest.mark.parametrize("change", [{"tools": None}, {"tool_choice": "none"}])
+def test_where_it_has_to_talk_it_says_what_it_can(
+    client: httpx2.Client, change: dict[str, Any]
+) -> None:
+    """A sentence, not an error and not nothing."""
+    message = both(client, **change)
+    assert "only call functions" in message["content"]
+    assert not message.get("tool_calls")
+
+
+def test_where_nothing_fits_it_says_so(client: httpx2.Client) -> None:
+    """A refusal has words."""
+    message = both(
+        client,
+        messages=[{"role": "user", "content": "What is the meaning of life, according to Kant?"}],
+    )
+    assert (
+        message.get("tool_calls")
+        or message["content"] == "None of the functions fits this request."
+    )
+
+
+def test_responses_take_part_in_a_loop_too(client: httpx2.Client) -> None:
+    """The same over the other interface: a call, its output, an answer."""
+    tools = [{"type": "function", **WEATHER["function"]}]
+    first = client.post(
+        "/v1/responses",
+        json={
+            "model": "nano",
+            "instructions": "Be brief.",
+            "input": USER[0]["content"],
+            "tools": tools,
+        },
+    )
+    assert first.headers["callmemaybe-unread"] == "instructions"
+    (call,) = [one for one in first.json()["output"] if one["type"] == "function_call"]
+    items = [{"role": "user", "content": USER[0]["content"]}, call,
+             {"type": "function_call_output", "call_id": call["call_id"], "output": "22 degrees"}]  # fmt: skip
+    second = client.post(
+        "/v1/responses", json={"model": "nano", "input": items, "tools": tools}
+    ).json()
+    assert second["output"][0]["content"][0]["text"] == "22 degrees"
+
+
+def test_a_server_may_refuse_what_is_not_read() -> None:
+    """A setting brings the refusal back."""
+    from types import SimpleNamespace
+
+    from callmemaybe.server.common import check_history
+    from callmemaybe.server.http_errors import ApiError
+
+    served: Any = SimpleNamespace(
+        is_single_request=True, name="nano", config=ServerConfig(refuse_unread=True)
+    )
+    check_history(USER, "messages", served)
+    with pytest.raises(ApiError, match="reads one request and nothing else"):
+        check_history([{"role": "system", "content": "Be brief."}, *USER], "messages", served)

@@ -76,6 +76,13 @@ Otel = Annotated[
         help="Create an OpenTelemetry span per request; opentelemetry-instrument exports them.",
     ),
 ]
+RefuseUnread = Annotated[
+    bool,
+    typer.Option(
+        "--refuse-unread",
+        help="Refuse conversations of which a model of single requests (nano) reads only a part.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log failed requests only.")]
 
 
@@ -96,6 +103,7 @@ def serve(
     prompt_cache: Cache = 256,
     timeout: Timeout = 300.0,
     cors_origin: Origins = [],  # noqa: B006 - typer copies it
+    refuse_unread: RefuseUnread = False,
     otel: Otel = False,
     quiet: Quiet = False,
 ) -> None:
@@ -106,6 +114,7 @@ def serve(
         host=host, port=port, keys=tuple(api_key), origins=tuple(cors_origin), slots=slots,
         queue=queue, queue_per_client=queue, default_tokens=min(default_tokens, most_tokens),
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
+        refuse_unread=refuse_unread,
     )  # fmt: skip
     from callmemaybe.generation.config import DecodingConfig
     from callmemaybe.server.serving import serve as serve_model

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from callmemaybe.plugins import notify
 from callmemaybe.server import chat, responses
 from callmemaybe.server.common import AnswerBuilder, Interface, ServedModel, new_id
 from callmemaybe.server.http import (
+    UNREAD_HEADER,
     ClientGone,
     EventStream,
     Handler,
@@ -38,8 +40,10 @@ from callmemaybe.server.observability import RequestMetrics, RequestObserver, Re
 from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
 from callmemaybe.server.scheduler import PendingRequest, TurnScheduler
+from callmemaybe.server.single_request import read_conversation
 from callmemaybe.server.turns import TurnUpdate, finish_reason
 
+_LOG = logging.getLogger("callmemaybe.server")
 #: nginx's status for a client that closed the connection; in logs and metrics only.
 CLIENT_GONE = 499
 _MAX_ID_LENGTH = 128
@@ -65,6 +69,7 @@ class ServerApp:
         self._metrics = RequestMetrics(
             lambda: self.scheduler.waiting, lambda: self.scheduler.running
         )
+        self._logged_unread: set[str] = set()
         self._observers = [self._metrics, *self.observers]
         self._document = json_bytes(document(self.served))
         self._page = playground(self.served.name, needs_key=bool(self._config.keys))
@@ -148,6 +153,8 @@ class ServerApp:
                 self._finish(summary, began, response.status_code)
             response.headers.update(cors(request, self._config))
             response.headers["x-request-id"] = summary.id
+            if unread := getattr(request.state, "unread", ()):
+                response.headers[UNREAD_HEADER] = ", ".join(unread)
             response.headers["openai-processing-ms"] = str(round((self.clock() - began) * 1000))
             return response
 
@@ -176,6 +183,8 @@ class ServerApp:
             body = interface.parse(await read_json(request, self._config))
             summary.model, summary.is_stream = self.served.name, bool(body.stream)
             turns = interface.turn_requests(body, self.served)
+            if self.served.is_single_request:
+                request.state.unread = self._unread(turns[0].messages)
             pending = self.scheduler.submit(summary.client, turns)
             answer = interface.builder(body, self.served, int(self.now()))
             receive = request.receive
@@ -203,6 +212,18 @@ class ServerApp:
             return EventStream(self._events(answer, first, updates, summary), on_end, {})
 
         return complete
+
+    def _unread(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Return what of a conversation the model does not read; log each kind once."""
+        unread = read_conversation(messages).unread
+        for what in unread:
+            if what not in self._logged_unread:
+                self._logged_unread.add(what)
+                _LOG.warning(
+                    "the model %s does not read %s; answers name what was left out in the header %s",
+                    self.served.name, what, UNREAD_HEADER,
+                )  # fmt: skip
+        return unread
 
     def _summarize(
         self, summary: RequestSummary, pending: PendingRequest, results: Sequence[TurnResult]

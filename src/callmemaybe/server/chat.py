@@ -88,7 +88,7 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
             trace=bool(request.callmemaybe and request.callmemaybe.steps),
         )
         early = bool(request.callmemaybe and request.callmemaybe.early_calls)
-        found.append(TurnRequest(messages, tools, wanted, options, early))
+        found.append(TurnRequest(messages, tools, wanted, options, early, served.is_single_request))
     return found
 
 

@@ -257,13 +257,14 @@ def allowed_output(
     choice_json = choice.model_dump() if isinstance(choice, RequestObject) else choice
     if choice_json is not None and not has_tools and choice_json != "none":
         raise invalid_value("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
-    if not talks and answer is not None:
+    single = served.is_single_request
+    if not talks and answer is not None and not (single and _is_form(answer)):
         raise invalid_value(
             "response_format",
             f"The model {served.name!r} only calls functions; its answers have no other form. Ask "
             "for the arguments of a function of that form, or serve a bigger model.",
         )
-    if not talks and (not has_tools or choice_json == "none"):
+    if not talks and not single and (not has_tools or choice_json == "none"):
         raise invalid_value(
             "tools" if not has_tools else "tool_choice",
             f"The model {served.name!r} only calls functions; it cannot answer in text. "
@@ -273,6 +274,13 @@ def allowed_output(
     is_parallel = served.format.is_parallel and parallel is not False
     return output_spec(choice_json, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
                   thinking=thinking)  # fmt: skip
+
+
+def _is_form(answer: Any) -> bool:
+    """Whether a format of answers can be filled in as the parameters of a function."""
+    return isinstance(answer, Mapping) and (
+        bool(answer.get("properties")) or answer.get("type", "object") != "object"
+    )
 
 
 def thinking_budget(effort: str | None, param: str, served: ServedModel) -> int:
@@ -312,12 +320,17 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
 
     Every call must have one result, directly after it, and every result must belong to a call.
     """
-    if served.is_single_request and [message["role"] for message in messages] != ["user"]:
-        raise invalid_value(
-            param,
-            f"The model {served.name!r} reads one request and nothing else: no instructions, no "
-            "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
-        )
+    if served.is_single_request:
+        if all(message["role"] != "user" for message in messages):
+            raise invalid_value(
+                param, f"The model {served.name!r} reads the request of a user; there is none."
+            )
+        if served.config.refuse_unread and [one["role"] for one in messages] != ["user"]:
+            raise invalid_value(
+                param,
+                f"The model {served.name!r} reads one request and nothing else: no instructions, no "
+                "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
+            )
     seen: set[str] = set()
     waiting: dict[str, None] = {}
     for message in messages:

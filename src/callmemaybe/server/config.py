@@ -39,6 +39,8 @@ class ServerConfig:
     queue_seconds: float = 60.0
     run_seconds: float = 300.0
     grace_seconds: float = 10.0
+    #: Whether a conversation is refused that a model of single requests would not read whole.
+    refuse_unread: bool = False
     #: Seconds after which a cancelled turn that still runs makes /healthz fail.
     stuck_seconds: float = 5.0
 

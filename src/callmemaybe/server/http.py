@@ -26,6 +26,8 @@ MAX_DEPTH = 64
 MAX_DIGITS = 400
 #: Header names (RFC 9110, section 5.6.2) separated by commas.
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~\w-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~\w-]+)*", re.ASCII)
+#: Names what of a conversation the model did not read.
+UNREAD_HEADER = "callmemaybe-unread"
 _DEFAULT_HEADERS = "authorization, content-type, x-request-id"
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 #: Seconds without an event after which a stream sends a comment.
@@ -259,7 +261,8 @@ def cors(request: Request, config: ServerConfig) -> dict[str, str]:
         "access-control-allow-headers": asked
         if _HEADER_NAMES.fullmatch(asked)
         else _DEFAULT_HEADERS,
-        "access-control-expose-headers": "x-request-id, retry-after, openai-processing-ms",
+        "access-control-expose-headers": "x-request-id, retry-after, openai-processing-ms, "
+        + UNREAD_HEADER,
         "access-control-max-age": "600",
         "vary": "origin, access-control-request-headers",
     }

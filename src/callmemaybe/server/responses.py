@@ -86,7 +86,7 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
         logprobs=_wants_logprobs(request),
         top_logprobs=request.top_logprobs or 0,
     )
-    return [TurnRequest(messages, tools, wanted, options)]
+    return [TurnRequest(messages, tools, wanted, options, is_single=served.is_single_request)]
 
 
 def _wants_logprobs(request: ResponsesRequest) -> bool:

@@ -21,6 +21,8 @@ from callmemaybe.errors import BudgetError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.result import TokenLogprob, TurnResult
+from callmemaybe.generation.turn import TurnStream
+from callmemaybe.server.single_request import SingleRequestTurns
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -37,6 +39,8 @@ class TurnRequest:
     options: DecodingConfig
     has_early_calls: bool = False
     """Whether a stream sends the first call while it is written."""
+    is_single: bool = False
+    """Whether the model reads one request and nothing else (see :mod:`callmemaybe.server.single_request`)."""
 
 
 @dataclass(frozen=True)
@@ -79,26 +83,52 @@ def turn_updates(
     spec, options = request.spec, request.options
     if callable(spec.answer):
         spec = replace(spec, answer=spec.answer())
-    try:
-        stream = generator.stream(request.messages, request.tools, spec, options)
-    except BudgetError:
-        length = generator.count_prompt_tokens(request.messages, request.tools, spec)
-        yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
-        return
     held = _HeldBack(new_id, has_early_calls=request.has_early_calls)
+    opened: list[TurnStream] = []
+    turn = _turn(generator, request, spec, opened)
     step_count = token_count = 0
-    is_first = True
+    current: TurnStream | None = None
     try:
-        for events in stream:
+        while True:
+            try:
+                events = next(turn)
+            except StopIteration as ended:
+                result: TurnResult = ended.value
+                break
+            except BudgetError:
+                if opened:
+                    raise
+                length = generator.count_prompt_tokens(request.messages, request.tools, spec)
+                yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
+                return
+            is_first, stream = current is None, opened[-1]
+            if stream is not current:
+                current, step_count, token_count = stream, 0, 0
             steps = tuple(stream.steps[step_count:]) if options.trace else ()
             tokens = tuple(stream.logprobs[token_count:]) if options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
             yield TurnUpdate(ready, tokens, steps, begins=is_first)
-            is_first = False
-        yield TurnUpdate(tuple(held.end(stream.result)), result=stream.result)
+        last = tuple(held.end(result))
+        if request.is_single and result.text:
+            last = (TextDelta(result.text.encode()), *last)
+        yield TurnUpdate(last, result=result, begins=current is None)
     finally:
-        stream.close()
+        for stream in opened:
+            stream.close()
+
+
+def _turn(
+    generator: LocalGenerator, request: TurnRequest, spec: OutputSpec, opened: list[TurnStream]
+) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+    """Yield the events of each step; return the result. ``opened`` gets each stream of the model."""
+    if request.is_single:
+        turns = SingleRequestTurns(generator, request.messages, request.tools, spec)
+        return (yield from turns.run(request.options, opened.append))
+    stream = generator.stream(request.messages, request.tools, spec, request.options)
+    opened.append(stream)
+    yield from stream
+    return stream.result
 
 
 class _HeldBack:

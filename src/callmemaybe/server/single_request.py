@@ -1,0 +1,199 @@
+"""A model that reads one request and calls functions, in the loop of an agent that expects a conversation.
+
+What such a model does not read (instructions, earlier turns) is left out and named. What it cannot write is made
+by rules that can be stated:
+
+- After the results of functions that are offered it answers in text, which is rendered from the results. Where the client wants a call
+  (``tool_choice``), it fills a function that it has not called yet, with the results behind the request.
+- An answer by a JSON Schema is the filling of one function with that schema.
+- Where it is to answer in text, or no function fits, it says so in a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.result import TurnResult
+from callmemaybe.tools import StreamEvent, TextDelta, ToolSpec
+from callmemaybe.wire.output_grammar import OutputSpec
+
+Message = Mapping[str, Any]
+#: What it says where it has nothing to call.
+NO_TEXT = "I can only call functions; there is none to call here."
+NOTHING_FITS = "None of the functions fits this request."
+#: The function that stands for an answer by a schema.
+_ANSWER = "answer"
+
+
+@dataclass(frozen=True)
+class SingleRequest:
+    """A conversation as a model that reads one request takes it.
+
+    ``text`` is the request; ``results`` are the results (function, content) that came behind it; ``unread`` names the
+    parts of the conversation that are left out.
+    """
+
+    text: str
+    results: tuple[tuple[str, str], ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def with_results(self) -> str:
+        """The request with the results behind it."""
+        return "\n".join([self.text, *(content for _, content in self.results)])
+
+
+def read_conversation(messages: Sequence[Message]) -> SingleRequest:
+    """Return the last request of a conversation with the results that belong to it."""
+    last = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=-1)
+    names: dict[str, str] = {}
+    results = []
+    for message in messages[last + 1 :]:
+        for made in message.get("tool_calls") or ():
+            names[made["id"]] = made["function"]["name"]
+        if message["role"] == "tool":
+            results.append(
+                (names.get(message["tool_call_id"], ""), str(message.get("content") or ""))
+            )
+    text = str(messages[last].get("content") or "") if last >= 0 else ""
+    unread = {
+        "system": "instructions",
+        "user": "earlier turns",
+        "assistant": "earlier turns",
+        "tool": "earlier turns",
+    }
+    found = dict.fromkeys(unread[one["role"]] for one in messages[: max(last, 0)])
+    return SingleRequest(text, tuple(results), tuple(found))
+
+
+def render_results(results: Sequence[tuple[str, str]]) -> str:
+    """Return an answer made of results: one as it is, several a line each with their functions' names."""
+    if len(results) == 1:
+        return _plain(results[0][1])
+    return "\n".join(f"{name}: {_plain(content)}" for name, content in results)
+
+
+def _plain(content: str) -> str:
+    """Return a result for people: JSON without its marks, a failure as one."""
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return content
+    if isinstance(value, dict) and value.get("ok") is True and "result" in value:
+        value = value["result"]
+    elif isinstance(value, dict) and value.get("ok") is False:
+        why = value.get("detail") or value.get("code") or "for no stated reason"
+        return f"it failed: {why}"
+    return _in_words(value)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return (
+            ", ".join(f"{name}: {_in_words(inner)}" for name, inner in value.items()) or "nothing"
+        )
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value)) or "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "nothing" if value is None else str(value)
+
+
+class SingleRequestTurns:
+    """The turns of one request (see the module); ``stream`` is what :meth:`LocalGenerator.stream` returns."""
+
+    def __init__(
+        self,
+        generator: LocalGenerator,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+    ) -> None:
+        self._generator = generator
+        request, names = read_conversation(messages), {tool.name for tool in tools}
+        # A conversation that was handed over has results of functions that are not offered any more.
+        if names:
+            offered = tuple(one for one in request.results if one[0] in names)
+            request = replace(request, results=offered)
+        self._request, self._tools, self._spec = request, tools, spec
+
+    def run(
+        self, options: Any, opened: Callable[[Any], None]
+    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+        """Yield the events of each step; return the turn's result. ``opened`` gets each stream of the model."""
+        request, spec, tools = self._request, self._spec, self._tools
+        if request.results and spec.calls and not spec.no_call:
+            return (
+                yield from self._call(
+                    request.with_results, self._open_tools(), spec, options, opened
+                )
+            )
+        if tools and spec.calls and not request.results:
+            result = yield from self._call(
+                request.text, tools, replace(spec, answer=None), options, opened
+            )
+            if result.calls or result.ended != "stop" or spec.answer is None:
+                return (
+                    result
+                    if result.calls or result.ended != "stop"
+                    else self._said(NOTHING_FITS, result)
+                )
+        if isinstance(spec.answer, Mapping):
+            return (yield from self._fill(spec.answer, options, opened))
+        return self._said(render_results(request.results) if request.results else NO_TEXT)
+
+    def _open_tools(self) -> Sequence[ToolSpec]:
+        called = {name for name, _ in self._request.results}
+        return [tool for tool in self._tools if tool.name not in called] or self._tools
+
+    def _call(
+        self,
+        text: str,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        options: Any,
+        opened: Callable[[Any], None],
+    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+        if spec.only is not None:
+            names = {tool.name for tool in tools}
+            tools = tools if names >= {*spec.only} else self._tools
+        stream = self._generator.stream([{"role": "user", "content": text}], tools, spec, options)
+        opened(stream)
+        yield from stream
+        return stream.result
+
+    def _fill(
+        self, schema: Mapping[str, Any], options: Any, opened: Callable[[Any], None]
+    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+        is_object = schema.get("type", "object") == "object"
+        parameters = schema if is_object else {
+            "type": "object", "properties": {"value": schema}, "required": ["value"]
+        }  # fmt: skip
+        about = str(schema.get("description") or schema.get("title") or "The answer.")
+        tool = ToolSpec(_ANSWER, about, parameters)
+        stream = self._generator.stream(
+            [{"role": "user", "content": self._request.with_results}], [tool], OutputSpec(), options
+        )
+        opened(stream)
+        for _ in stream:  # its events are those of a call
+            yield ()
+        result = stream.result
+        if not result.calls:
+            return result
+        text = result.calls[0].arguments
+        if not is_object:
+            text = json.dumps(json.loads(text)["value"], ensure_ascii=False)
+        return self._said(text, result)
+
+    def _said(self, text: str, result: TurnResult | None = None) -> TurnResult:
+        made = result or TurnResult(prompt_tokens=0)
+        return replace(made, text=text, calls=(), ended="stop", distribution={})
+
+
+def text_events(result: TurnResult) -> tuple[StreamEvent, ...]:
+    """Return the event of a text that no model wrote token by token."""
+    return (TextDelta(result.text.encode()),) if result.text else ()
