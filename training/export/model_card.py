@@ -81,6 +81,12 @@ What was written, and what {lists} tool lists drawn from it and from dialogues h
 
 {drawn}
 
+## In an agent's loop
+
+It reads the last request of a user and the functions, and writes calls. Answers in text that `callmemaybe serve` gives in its name (after the
+results of calls, where nothing fits, where it has to talk) are rendered from the results or are fixed sentences: rendered, not generated.
+An answer by a JSON Schema is the arguments of one function with that schema.
+
 ## What it is bad at
 
 English only. Requests for two calls, nested objects and long requests were hardly trained; calls that need
