@@ -271,3 +271,6 @@ def test_a_server_may_refuse_what_is_not_read() -> None:
     check_history(USER, "messages", served)
     with pytest.raises(ApiError, match="reads one request and nothing else"):
         check_history([{"role": "system", "content": "Be brief."}, *USER], "messages", served)
+    framed = "[[ ## question ## ]]\nHi\n\nRespond with the corresponding output fields"
+    with pytest.raises(ApiError, match="reads one request and nothing else"):
+        check_history([{"role": "user", "content": framed}], "messages", served)

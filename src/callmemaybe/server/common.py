@@ -30,6 +30,7 @@ from callmemaybe.server.request_models import (
     RequestObject,
     TextFormat,
 )
+from callmemaybe.server.single_request import read_conversation
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
@@ -279,7 +280,9 @@ def allowed_output(
 def _is_form(answer: Any) -> bool:
     """Whether a format of answers can be filled in as the parameters of a function."""
     return isinstance(answer, Mapping) and (
-        bool(answer.get("properties")) or answer.get("type", "object") != "object"
+        bool(answer.get("properties"))
+        or answer.get("type", "object") != "object"
+        or answer.get("additionalProperties") is False
     )
 
 
@@ -325,7 +328,8 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
             raise invalid_value(
                 param, f"The model {served.name!r} reads the request of a user; there is none."
             )
-        if served.config.refuse_unread and [one["role"] for one in messages] != ["user"]:
+        is_bare = [one["role"] for one in messages] == ["user"]
+        if served.config.refuse_unread and not (is_bare and not read_conversation(messages).unread):
             raise invalid_value(
                 param,
                 f"The model {served.name!r} reads one request and nothing else: no instructions, no "

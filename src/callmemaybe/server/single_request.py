@@ -7,6 +7,7 @@ by rules that can be stated:
   (``tool_choice``), it fills a function that it has not called yet, with the results behind the request.
 - An answer by a JSON Schema is the filling of one function with that schema.
 - Where it is to answer in text, or no function fits, it says so in a sentence.
+- A function that hands in the final answer is called last (see :mod:`callmemaybe.server.framing`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from typing import Any
 
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.result import TurnResult
-from callmemaybe.tools import StreamEvent, TextDelta, ToolSpec
+from callmemaybe.server.framing import is_final, plain_conversation, request_within, text_parameter
+from callmemaybe.tools import (
+    ArgumentsDelta,
+    CallStarted,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolSpec,
+)
 from callmemaybe.wire.output_grammar import OutputSpec
 
 Message = Mapping[str, Any]
@@ -49,6 +58,7 @@ class SingleRequest:
 
 def read_conversation(messages: Sequence[Message]) -> SingleRequest:
     """Return the last request of a conversation with the results that belong to it."""
+    messages = plain_conversation(messages)
     last = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=-1)
     names: dict[str, str] = {}
     results = []
@@ -59,7 +69,7 @@ def read_conversation(messages: Sequence[Message]) -> SingleRequest:
             results.append(
                 (names.get(message["tool_call_id"], ""), str(message.get("content") or ""))
             )
-    text = str(messages[last].get("content") or "") if last >= 0 else ""
+    text, is_framed = request_within(str(messages[last].get("content") or "") if last >= 0 else "")
     unread = {
         "system": "instructions",
         "user": "earlier turns",
@@ -67,6 +77,8 @@ def read_conversation(messages: Sequence[Message]) -> SingleRequest:
         "tool": "earlier turns",
     }
     found = dict.fromkeys(unread[one["role"]] for one in messages[: max(last, 0)])
+    if is_framed:
+        found = {"instructions": None, **found}
     return SingleRequest(text, tuple(results), tuple(found))
 
 
@@ -126,6 +138,8 @@ class SingleRequestTurns:
     ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
         """Yield the events of each step; return the turn's result. ``opened`` gets each stream of the model."""
         request, spec, tools = self._request, self._spec, self._tools
+        if spec.calls and any(map(is_final, self._allowed())):
+            return (yield from self._call_final_last(options, opened))
         if request.results and spec.calls and not spec.no_call:
             return (
                 yield from self._call(
@@ -145,6 +159,36 @@ class SingleRequestTurns:
         if isinstance(spec.answer, Mapping):
             return (yield from self._fill(spec.answer, options, opened))
         return self._said(render_results(request.results) if request.results else NO_TEXT)
+
+    def _allowed(self) -> Sequence[ToolSpec]:
+        only = self._spec.only
+        return [tool for tool in self._tools if only is None or tool.name in only]
+
+    def _call_final_last(
+        self, options: Any, opened: Callable[[Any], None]
+    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+        """Call a function that hands in the final answer if there are results, or none of the others fits."""
+        request, spec = self._request, replace(self._spec, answer=None)
+        final = [tool for tool in self._allowed() if is_final(tool)]
+        others = [tool for tool in self._allowed() if not is_final(tool)]
+        said, tried = render_results(request.results), None
+        if not request.results and others:
+            tried = yield from self._call(
+                request.text, others, replace(spec, no_call=True), options, opened
+            )
+            if tried.calls or tried.ended != "stop":
+                return tried
+        if not request.results:
+            said = NOTHING_FITS if others else NO_TEXT
+            if spec.no_call:
+                return self._said(said, tried)
+        parameter = text_parameter(final[0])
+        if parameter is None:
+            spec = replace(spec, no_call=False, most=1)
+            return (yield from self._call(request.with_results, final, spec, options, opened))
+        arguments = json.dumps({parameter: said}, ensure_ascii=False)
+        yield (CallStarted(0, final[0].name), ArgumentsDelta(0, arguments.encode()))
+        return replace(self._said("", tried), calls=(ToolCall(final[0].name, arguments),))
 
     def _open_tools(self) -> Sequence[ToolSpec]:
         called = {name for name, _ in self._request.results}

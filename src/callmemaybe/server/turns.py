@@ -101,11 +101,11 @@ def turn_updates(
                 length = generator.count_prompt_tokens(request.messages, request.tools, spec)
                 yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
                 return
-            is_first, stream = current is None, opened[-1]
+            is_first, stream = current is None, opened[-1] if opened else None
             if stream is not current:
                 current, step_count, token_count = stream, 0, 0
-            steps = tuple(stream.steps[step_count:]) if options.trace else ()
-            tokens = tuple(stream.logprobs[token_count:]) if options.logprobs else ()
+            steps = tuple(stream.steps[step_count:]) if stream and options.trace else ()
+            tokens = tuple(stream.logprobs[token_count:]) if stream and options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
             yield TurnUpdate(ready, tokens, steps, begins=is_first)
