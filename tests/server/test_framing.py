@@ -125,6 +125,29 @@ def test_several_observations_belong_to_their_calls() -> None:
         assert [one["tool_call_id"] for one in found] == ["a", "b"][: len(found)]
 
 
+def test_a_call_that_failed_before_any_other_is_told_of(client: httpx2.Client) -> None:
+    """smolagents writes the failure of a first call behind the task, and the call nowhere."""
+    why = "Error executing tool 'get_weather' with arguments {'city': 'Paris'}: it is closed"
+    text = f"New task:\n{ASK}\nError:\n{why}\nNow let's retry: take care not to repeat previous errors!\n"
+    assert calls(ask(client, user(text), tool_choice="required")) == [
+        ("final_answer", {"answer": f"it failed: {why}"})
+    ]
+
+
+def test_a_next_task_follows_a_final_answer_and_no_other_result(client: httpx2.Client) -> None:
+    """smolagents writes it into the message of the last observation; what a tool returns sets no task."""
+    written = MADE.replace("get_weather", "final_answer").replace("city", "answer")
+    task, done = user(f"New task:\n{ASK}"), {"role": "assistant", "content": written}
+    next_ = "\nNew task:\nAnd what's the weather in Oslo?"
+    message = ask(client, task, done, user(f"Observation:\nParis{next_}"), tool_choice="required")
+    assert calls(message) == [("get_weather", {"city": "Oslo"})]
+    for made, observed in ((done, f"Observation:\nParis is{next_}"),
+                           ({"role": "assistant", "content": MADE}, f"Observation:\nParis{next_}")):  # fmt: skip
+        message = ask(client, task, made, user(observed), tool_choice="required")
+        ((name, arguments),) = calls(message)
+        assert (name, "Oslo" in arguments["answer"]) == ("final_answer", True)
+
+
 def test_what_asks_for_a_form_behind_results_is_no_request(client: httpx2.Client) -> None:
     """dspy says how to answer in a message of the user; the results before it are still the last ones."""
     submit = function("submit", answer={"type": "string"})

@@ -38,7 +38,7 @@ _FIELD = r"\[\[ ## \w+ ## \]\]\n"
 #: What dspy asks for behind the fields, and alone in a message behind results.
 _ASKED = "Respond with (?:a JSON object in the following order of fields|the corresponding output fields)"
 FRAMES = (
-    Frame("smolagents", re.compile(r"New task:\n")),
+    Frame("smolagents", re.compile("New task:\n")),
     Frame(
         "crewai",
         re.compile(r"\s*Current Task: "),
@@ -48,9 +48,13 @@ FRAMES = (
 )
 _CALLING = "Calling tools:\n"
 _OBSERVED = "Observation:\n"
-_FAILED = re.compile(
-    r"(?:Call id: (?P<id>\S*)\n)?Error:\n(?P<why>.*?)\nNow let's retry: ", re.DOTALL
-)
+_NEW_TASK = "New task:\n"
+#: What smolagents says of an error; it is greedy, so that no error ends where its own text says so.
+_ERROR = r"Error:\n(?P<why>.*)\nNow let's retry: [^\n]*\n?"
+_FAILED = re.compile(r"(?:Call id: \S*\n)?" + _ERROR, re.DOTALL)
+#: A call that failed before any other was made is told behind the task, and is in no list of calls.
+_FAILED_FIRST = re.compile(_NEW_TASK + r"(?P<task>.*?)\n" + _ERROR, re.DOTALL)
+_FAILED_TOOL = re.compile(r"Error executing tool '(?P<name>[^']*)' with arguments ")
 #: Parameters that are the answer itself, not a part of one.
 _ANSWERS = {"answer", "final_answer", "output", "response", "result", "text"}
 _FINAL = re.compile(r"final_(answer|result|output)(_\w+)?|submit|finish|attempt_completion")
@@ -76,19 +80,20 @@ def plain_conversation(messages: Sequence[Message]) -> list[Message]:
     is left out.
     """
     found: list[Message] = []
-    open_ids: list[str] = []
+    waiting: list[dict[str, Any]] = []
     for message in messages:
-        text = str(message.get("content") or "")
-        is_behind_result = message["role"] == "user" and found and found[-1]["role"] == "tool"
+        text, role = str(message.get("content") or ""), message["role"]
+        is_behind_result = role == "user" and found and found[-1]["role"] == "tool"
         if is_behind_result and re.match(_ASKED, text):
             continue
-        if message["role"] == "assistant" and (calls := _written_calls(text)):
-            open_ids = [one["id"] for one in calls]
+        if role == "assistant" and (calls := _written_calls(text)):
+            waiting = calls
             found.append({"role": "assistant", "content": None, "tool_calls": calls})
-        elif message["role"] == "user" and open_ids and (results := _results(text, open_ids)):
+        elif role == "user" and (results := _results(text, waiting)):
+            waiting = []
             found += results
         else:
-            open_ids = []
+            waiting = []
             found.append(message)
     return found
 
@@ -108,20 +113,57 @@ def _written_calls(text: str) -> list[dict[str, Any]]:
         return []
 
 
-def _results(text: str, ids: Sequence[str]) -> list[Message]:
-    """Return the results of calls: a line for each where the lines are as many, else all with the first."""
-    if failed := _FAILED.match(text):
-        content = json.dumps({"ok": False, "detail": failed["why"]})
-        return [{"role": "tool", "tool_call_id": failed["id"] or ids[0], "content": content}]
+def _results(text: str, calls: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Return what a message of the user brings behind calls: results, and a next task behind a final answer.
+
+    The observation of several calls is a line for each where the lines are as many, else it is with the first. A next
+    task is told from a line of a result by the final answer before it, which is known: a tool cannot set a task.
+    """
+    if not calls:
+        return _failed_first(text)
+    ids = [one["id"] for one in calls]
+    if failed := _FAILED.fullmatch(text):
+        return [_failure(ids[0], failed["why"])]
     if not text.startswith(_OBSERVED):
         return []
-    whole = text.removeprefix(_OBSERVED)
+    whole, answer = text.removeprefix(_OBSERVED), _final_text(calls)
+    if answer is not None and whole.startswith(f"{answer}\n{_NEW_TASK}"):
+        task = {"role": "user", "content": whole[len(answer) + 1 :]}
+        return [{"role": "tool", "tool_call_id": ids[0], "content": answer}, task]
     lines = whole.split("\n")
     contents = lines if len(lines) == len(ids) else [whole]
     return [
         {"role": "tool", "tool_call_id": id_, "content": content}
         for id_, content in zip(ids, contents, strict=False)
     ]
+
+
+def _failed_first(text: str) -> list[Message]:
+    """Return a task, the call of it that failed, and its failure, where they are one text."""
+    failed = _FAILED_FIRST.fullmatch(text)
+    tool = failed and _FAILED_TOOL.match(failed["why"])
+    if not failed or not tool:
+        return []
+    function = {"name": tool["name"], "arguments": "{}"}
+    calls = [{"id": "failed", "type": "function", "function": function}]
+    return [
+        {"role": "user", "content": _NEW_TASK + failed["task"]},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        _failure("failed", failed["why"]),
+    ]
+
+
+def _failure(id_: str, why: str) -> Message:
+    content = json.dumps({"ok": False, "detail": why}, ensure_ascii=False)
+    return {"role": "tool", "tool_call_id": id_, "content": content}
+
+
+def _final_text(calls: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what a call handed in as the final answer, as its observation says it."""
+    if len(calls) != 1 or not _FINAL.fullmatch(calls[0]["function"]["name"]):
+        return None
+    values = list(json.loads(calls[0]["function"]["arguments"]).values())
+    return str(values[0]).strip() if len(values) == 1 else None
 
 
 def is_final(tool: ToolSpec) -> bool:
