@@ -103,6 +103,11 @@ def masks() -> str:
     return measured("maskpage", "masks")
 
 
+def clients() -> str:
+    """Return which flows of which clients the server passes, from the results of their runs."""
+    return measured("clientspage", "clients")
+
+
 SUITES = """# Outside suites
 
 This page is written by `docs/generate.py` from the results in `ratchets/`; do not edit it by hand.
@@ -515,6 +520,7 @@ PAGES = {
     "reference/settings.md": settings,
     "reference/decoding.md": decoding,
     "reference/suites.md": suites,
+    "reference/clients.md": clients,
     "architecture.md": architecture,
 }
 

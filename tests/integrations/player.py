@@ -1,0 +1,204 @@
+"""A model that plays out sensible answers to the requests of ``clients/kit/flows.py``, token by token.
+
+It is a :class:`ScriptedModel` behind the real prompt format, grammar and server: what a capable model would say is decided
+from the prompt that the server rendered. It prefers whole replies in an order (the calls that are missing, a function that
+ends the run, text), and where the grammar wants JSON that it did not think of, it fills in values by their keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from callmemaybe.models.scripted import ScriptedModel
+from tests.decoding.helpers import CHATML, PIECES, vocabulary
+
+MORE = (
+    b"find_person", b"set_light", b"city", b"percent", b"room", b"Paris", b"Oslo", b"kitchen", b" degrees",
+    b" in ", b"The ",
+)  # fmt: skip
+VOCABULARY = vocabulary(CHATML, ("<|im_end|>",), (*PIECES, *MORE))
+CITIES = ("Paris", "Oslo", "Rome", "Berlin")
+ROOMS = ("kitchen", "hall", "bedroom")
+_ASK, _NO_THOUGHT = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as it was rendered: the functions, the last request, and what came behind it."""
+
+    functions: Mapping[str, Mapping[str, Any]]
+    request: str
+    calls: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @property
+    def known(self) -> str:
+        """What there is to take values from: the newest result first."""
+        return "\n".join((*reversed(self.results), self.request))
+
+
+def read_prompt(text: str) -> Prompt:
+    """Return what a prompt in ChatML says."""
+    functions = {}
+    calls: list[str] = []
+    results: list[str] = []
+    request = ""
+    for turn in text.split("<|im_start|>")[1:]:
+        role, _, body = turn.partition("\n")
+        body = body.partition("<|im_end|>")[0]
+        found = re.findall(r"<tool_response>\n(.*?)\n</tool_response>", body, re.DOTALL)
+        if role == "system":
+            for line in body.split("\n"):
+                if line.startswith('{"type": "function"'):
+                    one = json.loads(line)["function"]
+                    functions[one["name"]] = one.get("parameters") or {}
+        elif role == "user" and found:
+            results += found
+        elif role == "user":
+            request, calls, results = body, [], []
+        elif role == "assistant":
+            calls += re.findall(r"<tool_call>\n(.*?)\n</tool_call>", body, re.DOTALL)
+    return Prompt(functions, request, tuple(calls), tuple(results))
+
+
+def _named(prompt: Prompt, *words: str) -> str | None:
+    """Return the function whose name has one of the words."""
+    return next((one for one in prompt.functions if any(w in one.lower() for w in words)), None)
+
+
+def missing_calls(prompt: Prompt) -> list[tuple[str, dict[str, Any]]]:
+    """Return the calls that the request asks for and that were not made."""
+    request, wanted = prompt.request, []
+    cities = [one for one in CITIES if one in request]
+    person = re.search(r"\b(Ada|Grace|Alan)\b", request)
+    finder, weather, light = (
+        _named(prompt, "person"),
+        _named(prompt, "weather"),
+        _named(prompt, "light"),
+    )
+    if person and finder:
+        wanted.append((finder, {"name": person[0]}))
+        cities = [one for one in CITIES if one in prompt.results] or cities
+    if weather and "weather" in request:
+        wanted += [(weather, {"city": one}) for one in cities]
+    dimmed = re.search(r"(\d+) percent", request)
+    if light and dimmed:
+        room = next((one for one in ROOMS if one in request), ROOMS[0])
+        wanted.append((light, {"room": room, "percent": int(dimmed[1])}))
+    return [one for one in wanted if _call(*one) not in prompt.calls]
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+
+
+def _written(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    return "\n".join(f"<tool_call>\n{_call(*one)}\n</tool_call>" for one in calls)
+
+
+def answer(prompt: Prompt) -> str:
+    """Return an answer in text."""
+    if prompt.results:
+        return "I found this: " + "; ".join(prompt.results) + "."
+    return "Hello! What can I do for you?"
+
+
+#: What a capable model would say, the best first. A text as the server would have to render it.
+Replies = Callable[[Prompt], Iterable[str]]
+
+
+def replies(prompt: Prompt) -> Iterable[str]:
+    """Yield whole replies, the best first."""
+    calls = missing_calls(prompt)
+    if calls:
+        yield _written(calls)
+        yield _written(calls[:1])
+    yield answer(prompt)
+
+
+def value_of(key: str, prompt: Prompt) -> Any:
+    """Return what an answer says under a key."""
+    known = prompt.known
+    city = next((one for one in CITIES if one in known), "Paris")
+    number = re.search(r"\d+", known)
+    match key.lower():
+        case "city" | "place" | "location":
+            return city
+        case "degrees" | "temperature" | "percent":
+            return int(number[0]) if number else 22
+        case "room":
+            return next((one for one in ROOMS if one in known), ROOMS[0])
+        case _:
+            return answer(prompt)
+
+
+def _open_value(said: str) -> tuple[str, str] | None:
+    """Return the key of the value that JSON text is at, and what is written of it; None elsewhere."""
+    found = re.search(r'"((?:[^"\\]|\\.)*)": ?("(?:[^"\\]|\\.)*|-?\d*)$', said)
+    return (found[1], found[2]) if found else None
+
+
+def _write(logits: np.ndarray, rest: str, wish: float) -> None:
+    """Wish for the tokens that ``rest`` begins with, longer ones more; for an end where nothing is left."""
+    data = rest.encode()
+    if not data:
+        for end in VOCABULARY.ends:
+            logits[end] = max(logits[end], wish)
+    for name, index in VOCABULARY.controls.items():
+        if rest.startswith(name):  # written as one token, never as its letters
+            logits[index] = wish
+            return
+    for index, token in enumerate(VOCABULARY.tokens):
+        if token and data.startswith(token):
+            logits[index] = max(logits[index], wish + 0.01 * len(token))
+
+
+def _fill(logits: np.ndarray, said: str, prompt: Prompt) -> None:
+    """Wish for values by their keys, and otherwise for whatever ends soon."""
+    for byte, wish in zip(b'{["0]}', (1.4, 1.2, 1.0, 0.5, 2.0, 3.0), strict=True):
+        logits[byte] = wish
+    for end in VOCABULARY.ends:
+        logits[end] = 4.0
+    at = _open_value(said)
+    if at is None:
+        return
+    key, written = at
+    value = value_of(key, prompt)
+    texts = (json.dumps(value), json.dumps(str(value), ensure_ascii=False), "22")
+    for place, text in enumerate(dict.fromkeys(texts)):
+        if text.startswith(written) and text != written:
+            _write(logits, text[len(written) :], 9.0 - place)
+
+
+@lru_cache(maxsize=64)
+def _plan(before: str) -> tuple[Prompt, tuple[str, ...]]:
+    prompt = read_prompt(before)
+    return prompt, tuple(replies(prompt))
+
+
+def _script(ids: tuple[int, ...]) -> np.ndarray:
+    names = VOCABULARY.names
+    text = b"".join(VOCABULARY.token(one) or names.get(one, "").encode() for one in ids)
+    before, ask, said = text.decode(errors="replace").rpartition(_ASK)
+    logits = np.zeros(VOCABULARY.size, np.float32)
+    if not ask:
+        return logits
+    said = said.removeprefix(_NO_THOUGHT)
+    prompt, wishes = _plan(before)
+    _fill(logits, said, prompt)
+    for place, wish in enumerate(wishes):
+        if wish.startswith(said):
+            _write(logits, wish[len(said) :], 20.0 - place)
+    return logits
+
+
+def player() -> ScriptedModel:
+    """Return the model; it is served in the format ``hermes`` with :data:`VOCABULARY`."""
+    return ScriptedModel(VOCABULARY.size, _script, name="scripted")
