@@ -19,7 +19,8 @@ and the answer says what they returned. Two servers answer them:
 
 {clients}
 """
-FLOWS = """## Flow by flow
+FLOWS = """
+## Flow by flow
 
 First nano, then scripted: ✓ passes, ✗ fails, a dot where the client has no such flow.
 
