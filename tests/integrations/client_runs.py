@@ -46,8 +46,8 @@ class ClientProgram:
 
     @property
     def name(self) -> str:
-        """How it is called in results: the name of its file, with the suffix of those for Node."""
-        return self.path.stem if self.path.suffix == ".py" else f"{self.path.stem} (npm)"
+        """How it is called in results: the name of its file."""
+        return self.path.stem
 
     @property
     def requires(self) -> list[str]:
@@ -63,11 +63,11 @@ class ClientProgram:
 def programs(names: Sequence[str] = ()) -> list[ClientProgram]:
     """Return the clients with these names (of their files), or all."""
     paths = sorted(one for one in FOLDER.iterdir() if one.suffix in {".py", ".mjs"})
-    unknown = {*names} - {one.stem for one in paths} - {one.name for one in paths}
+    unknown = {*names} - {one.stem for one in paths}
     if unknown:
-        known = ", ".join(one.name for one in paths)
+        known = ", ".join(one.stem for one in paths)
         raise SystemExit(f"no such client: {', '.join(sorted(unknown))}; there are {known}")
-    return [ClientProgram(one) for one in paths if not names or {one.stem, one.name} & {*names}]
+    return [ClientProgram(one) for one in paths if not names or one.stem in names]
 
 
 def read_flows(output: str) -> list[dict[str, Any]]:
@@ -116,7 +116,8 @@ def install(program: ClientProgram, cache: Path, *, update: bool) -> tuple[list[
     # Node looks for packages beside the program.
     shutil.copytree(FOLDER / "kit", folder / "kit", dirs_exist_ok=True)
     shutil.copy(program.path, folder)
-    return ["node", str(folder / program.path.name)], folder
+    own = folder / "node_modules/.bin/node"  # a newer Node, from the package "node"
+    return [str(own) if own.exists() else "node", str(folder / program.path.name)], folder
 
 
 def versions(program: ClientProgram, folder: Path) -> dict[str, str]:
@@ -131,10 +132,11 @@ def versions(program: ClientProgram, folder: Path) -> dict[str, str]:
             re.split(r"[\[<>=!~]", one)[0].lower().replace("_", "-") for one in program.requires
         ]
         return {name: found[name] for name in names}
+    names = [re.sub(r"(?<=.)@.*", "", one) for one in program.requires]
     packages = folder / "node_modules"
     return {
         name: json.loads((packages / name / "package.json").read_text(encoding="utf-8"))["version"]
-        for name in program.requires
+        for name in names
     }
 
 

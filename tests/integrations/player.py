@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -31,8 +31,9 @@ _ASK, _NO_THOUGHT = "<|im_start|>assistant\n", "<think>\n\n</think>\n\n"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt as it was rendered: the functions, the last request, and what came behind it."""
+    """A prompt as it was rendered: instructions, functions, the last request, and what came behind it."""
 
+    instructions: str
     functions: Mapping[str, Mapping[str, Any]]
     request: str
     calls: tuple[str, ...]
@@ -49,12 +50,13 @@ def read_prompt(text: str) -> Prompt:
     functions = {}
     calls: list[str] = []
     results: list[str] = []
-    request = ""
+    request = instructions = ""
     for turn in text.split("<|im_start|>")[1:]:
         role, _, body = turn.partition("\n")
         body = body.partition("<|im_end|>")[0]
         found = re.findall(r"<tool_response>\n(.*?)\n</tool_response>", body, re.DOTALL)
         if role == "system":
+            instructions += body.partition("# Tools\n\nYou may call")[0]
             for line in body.split("\n"):
                 if line.startswith('{"type": "function"'):
                     one = json.loads(line)["function"]
@@ -65,7 +67,7 @@ def read_prompt(text: str) -> Prompt:
             request, calls, results = body, [], []
         elif role == "assistant":
             calls += re.findall(r"<tool_call>\n(.*?)\n</tool_call>", body, re.DOTALL)
-    return Prompt(functions, request, tuple(calls), tuple(results))
+    return Prompt(instructions, functions, request, tuple(calls), tuple(results))
 
 
 def _named(prompt: Prompt, *words: str) -> str | None:
@@ -76,13 +78,11 @@ def _named(prompt: Prompt, *words: str) -> str | None:
 def missing_calls(prompt: Prompt) -> list[tuple[str, dict[str, Any]]]:
     """Return the calls that the request asks for and that were not made."""
     request, wanted = prompt.request, []
-    cities = [one for one in CITIES if one in request]
+    cities: Sequence[str] = [one for one in CITIES if one in request]
     person = re.search(r"\b(Ada|Grace|Alan)\b", request)
-    finder, weather, light = (
-        _named(prompt, "person"),
-        _named(prompt, "weather"),
-        _named(prompt, "light"),
-    )
+    finder = _named(prompt, "person")
+    weather = _named(prompt, "weather")
+    light = _named(prompt, "light")
     if person and finder:
         wanted.append((finder, {"name": person[0]}))
         cities = [one for one in CITIES if one in prompt.results] or cities
@@ -90,9 +90,16 @@ def missing_calls(prompt: Prompt) -> list[tuple[str, dict[str, Any]]]:
         wanted += [(weather, {"city": one}) for one in cities]
     dimmed = re.search(r"(\d+) percent", request)
     if light and dimmed:
-        room = next((one for one in ROOMS if one in request), ROOMS[0])
-        wanted.append((light, {"room": room, "percent": int(dimmed[1])}))
-    return [one for one in wanted if _call(*one) not in prompt.calls]
+        wanted.append((light, {"percent": int(dimmed[1])}))
+    calls = [(name, _arguments(name, prompt, known)) for name, known in wanted]
+    return [one for one in calls if _call(*one) not in prompt.calls]
+
+
+def _arguments(name: str, prompt: Prompt, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a function needs: what is known for this call, and otherwise values by their keys."""
+    schema = prompt.functions[name]
+    needed = schema.get("required") or [*schema.get("properties", {})]
+    return {key: known[key] if key in known else value_of(key, prompt) for key in needed}
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -110,16 +117,28 @@ def answer(prompt: Prompt) -> str:
     return "Hello! What can I do for you?"
 
 
-#: What a capable model would say, the best first. A text as the server would have to render it.
-Replies = Callable[[Prompt], Iterable[str]]
+def _asked_schema(prompt: Prompt) -> Mapping[str, Any] | None:
+    """Return the JSON Schema that the instructions tell, if they do."""
+    for start in re.finditer(r"\{", prompt.instructions):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(prompt.instructions, start.start())
+        except ValueError:
+            continue
+        if isinstance(found.get("properties"), dict):
+            return found  # type: ignore[no-any-return]
+    return None
 
 
 def replies(prompt: Prompt) -> Iterable[str]:
     """Yield whole replies, the best first."""
-    calls = missing_calls(prompt)
-    if calls:
+    if calls := missing_calls(prompt):
         yield _written(calls)
         yield _written(calls[:1])
+    if last := _named(prompt, "final_", "submit"):
+        yield _written([(last, _arguments(last, prompt, {}))])
+    if schema := _asked_schema(prompt):
+        keys = schema.get("required") or schema["properties"]
+        yield json.dumps({key: value_of(key, prompt) for key in keys})
     yield answer(prompt)
 
 
@@ -135,6 +154,8 @@ def value_of(key: str, prompt: Prompt) -> Any:
             return int(number[0]) if number else 22
         case "room":
             return next((one for one in ROOMS if one in known), ROOMS[0])
+        case "input" | "question" | "query" | "task":
+            return prompt.request
         case _:
             return answer(prompt)
 
