@@ -140,6 +140,10 @@ def replies(prompt: Prompt) -> Iterable[str]:
         keys = schema.get("required") or schema["properties"]
         yield json.dumps({key: value_of(key, prompt) for key in keys})
     yield answer(prompt)
+    # Where a call is required although nothing is missing, it is one that hands in the answer.
+    fetching = {_named(prompt, one) for one in ("weather", "light", "person")}
+    for name in prompt.functions.keys() - fetching:
+        yield _written([(name, _arguments(name, prompt, {}))])
 
 
 def value_of(key: str, prompt: Prompt) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,9 @@ ASK_STRUCTURED = "I live in Paris."
 ASK_PLAIN = "Say hello."
 #: The most tokens that the flow "budget" tries.
 MOST_TOKENS = 60
+
+#: Seconds that a flow may take: some frameworks ask for ever.
+PATIENCE = 120
 
 #: The calls that ran, in their order.
 ran: list[tuple[Any, ...]] = []
@@ -154,11 +158,17 @@ def never_wrong(ask: Callable[[int], Any], wanted: tuple[Any, ...] = PARIS) -> s
     return f"whole from {first} tokens"
 
 
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"no end after {PATIENCE} s")
+
+
 def main() -> None:
     """Run the flows (those named on the command line, or all) and tell each in a line of JSON."""
+    signal.signal(signal.SIGALRM, _too_long)
     for name in sys.argv[1:] or _flows:
         ran.clear()
         failing.clear()
+        signal.alarm(PATIENCE)
         try:
             note, passed = _flows[name]() or "", True
         except Exception as error:
