@@ -363,6 +363,12 @@ def test_of_many_mistakes_only_the_first_is_made_out(
     assert max(counts) < 10
 
 
+#: A form of an answer.
+FORM = {"type": "json_schema", "json_schema": {"name": "place", "schema": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+    "additionalProperties": False}}}  # fmt: skip
+
+
 def test_many_results_out_of_order_keep_nobody_waiting() -> None:
     """Each result finds its call at once, however many there are; a last one is missed by name."""
     count = 30_000
@@ -374,6 +380,19 @@ def test_many_results_out_of_order_keep_nobody_waiting() -> None:
     with pytest.raises(ApiError, match="'c0' has no result"):
         check_history(history, "messages", model)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": [WEATHER]}, {"response_format": FORM}])
+def test_a_conversation_may_end_with_what_the_model_said(
+    start: Start, more: dict[str, Any]
+) -> None:
+    """The model says something more, in a turn of its own (LangGraph asks for an object behind an answer)."""
+    said = ('{"city": "Paris"}',) if "response_format" in more else ("It rains.",)
+    server = start(said)
+    messages = [*USER, {"role": "assistant", "content": "Rain in Paris."}]
+    answer = server.chat(messages=messages, **more)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"] == said[0]
 
 
 def test_what_is_encoded_is_refused_by_the_name_of_its_encoding(start: Start) -> None:

@@ -150,6 +150,16 @@ def test_instructions_and_earlier_turns_are_let_in_and_named(client: httpx2.Clie
     assert function[0] == function[1]
 
 
+def test_an_object_behind_an_answer_is_of_the_same_request(client: httpx2.Client) -> None:
+    """LangGraph asks for it when the run is over; the answer itself is not read, and named."""
+    form = {"name": "place", "schema": {**WEATHER["function"]["parameters"], "required": ["city"]}}
+    answer = ask(client, messages=[*LOOP, result("c1", "rain"), {"role": "assistant", "content": "rain"}],
+                 tools=None, response_format={"type": "json_schema", "json_schema": form})  # fmt: skip
+    assert answer.status_code == 200, answer.text
+    assert json.loads(answer.json()["choices"][0]["message"]["content"])["city"] == "Paris"
+    assert answer.headers["callmemaybe-unread"] == "earlier turns"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

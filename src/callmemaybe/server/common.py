@@ -354,8 +354,6 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
             waiting[made["id"]] = None
     if waiting:
         raise invalid_value(param, f"The call {next(iter(waiting))!r} has no result behind it.")
-    if messages[-1]["role"] == "assistant":
-        raise invalid_value(param, "The conversation must not end with what the model said.")
 
 
 def logprob_json(token: TokenLogprob) -> dict[str, Any]:

@@ -76,7 +76,14 @@ def read_conversation(messages: Sequence[Message]) -> SingleRequest:
         "assistant": "earlier turns",
         "tool": "earlier turns",
     }
-    found = dict.fromkeys(unread[one["role"]] for one in messages[: max(last, 0)])
+    left_out = [*messages[: max(last, 0)]]
+    # An answer behind the request is not read either: what it goes back to is.
+    left_out += [
+        one
+        for one in messages[last + 1 :]
+        if one["role"] == "assistant" and not one.get("tool_calls")
+    ]
+    found = dict.fromkeys(unread[one["role"]] for one in left_out)
     if is_framed:
         found = {"instructions": None, **found}
     return SingleRequest(text, tuple(results), tuple(found))
