@@ -150,6 +150,32 @@ def test_instructions_and_earlier_turns_are_let_in_and_named(client: httpx2.Clie
     assert function[0] == function[1]
 
 
+@pytest.mark.parametrize(
+    ("said", "told", "city"),
+    [
+        ("weather in Oslo", "rain, 12 degrees", "Oslo"),
+        ("I live in Rome.", "noted", "Rome"),
+        ("What's the weather in Paris?", "22 degrees in Paris", "Paris"),
+    ],
+)
+def test_a_value_does_not_run_from_the_request_into_a_result(
+    client: httpx2.Client, said: str, told: str, city: str
+) -> None:
+    """An object that is asked for behind results has a value of the request, not one across both."""
+    place = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    messages = [
+        {"role": "user", "content": said},
+        called("c1", "get_weather", city=city),
+        result("c1", told),
+    ]
+    offered = {"type": "function", "function": {
+        "name": "Place", "description": "The place that was spoken of.", "parameters": place}}  # fmt: skip
+    (made,) = both(client, messages=messages, tools=[WEATHER, offered], tool_choice="required")[
+        "tool_calls"
+    ]
+    assert made["function"] == {"name": "Place", "arguments": f'{{"city":"{city}"}}'}
+
+
 def test_an_object_behind_an_answer_is_of_the_same_request(client: httpx2.Client) -> None:
     """LangGraph asks for it when the run is over; the answer itself is not read, and named."""
     form = {"name": "place", "schema": {**WEATHER["function"]["parameters"], "required": ["city"]}}

@@ -52,8 +52,9 @@ class SingleRequest:
 
     @property
     def with_results(self) -> str:
-        """The request with the results behind it."""
-        return "\n".join([self.text, *(content for _, content in self.results)])
+        """The request with the results, in words, behind it."""
+        results = ", ".join(_plain(content) for _, content in self.results)
+        return f"{self.text} ({results})" if results else self.text
 
 
 def read_conversation(messages: Sequence[Message]) -> SingleRequest:
