@@ -104,6 +104,37 @@ def test_a_loop_that_is_written_as_text_ends(client: httpx2.Client) -> None:
         assert calls(message) == [("final_answer", {"answer": answer})]
 
 
+def told(*turns: tuple[str, str]) -> str:
+    """A conversation as LlamaIndex writes it where it wants an object of it."""
+    written = "".join(
+        f"\t<{role}>\n\t\t<message>{text}</message>\n\t</{role}>\n" for role, text in turns
+    )
+    how = "Given the conversation, format the output according to the provided schema."
+    return f"<current_conversation>\n{written}</current_conversation>\n\n{how}"
+
+
+def test_a_conversation_told_in_one_text_is_its_last_request_and_the_results() -> None:
+    """LlamaIndex asks for an object so; the values are of the request and of the results behind it."""
+    text = told(("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", ASK),
+                ("assistant", ""), ("tool", "22 degrees in Paris"), ("assistant", "It is 22."))  # fmt: skip
+    assert plain_conversation([user(text)]) == [user(f"{ASK} (22 degrees in Paris)")]
+    for other in (
+        text.partition("\n\nGiven")[0],
+        told(),
+        told(("assistant", "Hello")),
+        "<current_conversation>\n",
+    ):
+        assert plain_conversation([user(other)]) == [user(other)]
+
+
+def test_an_object_of_a_conversation_told_in_one_text(client: httpx2.Client) -> None:
+    """No mark of the text gets into a value."""
+    text = told(("user", ASK), ("assistant", ""), ("tool", "22 degrees in Paris"))
+    place = function("Weather", city={"type": "string"}, degrees={"type": "integer"})
+    made = calls(ask(client, user(text), tools=[place], tool_choice="required"))
+    assert made == [("Weather", {"city": "Paris", "degrees": 22})]
+
+
 @pytest.mark.parametrize(
     "written", ["Calling tools:\n[{'id': ", "Calling tools:\n[1]", "Calling tools:\n" + "[" * 9999]
 )

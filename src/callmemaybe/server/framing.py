@@ -6,6 +6,8 @@ and by nothing else:
 
 - The request within its frame (:data:`FRAMES`); what stands around it are instructions, which are left out and named.
 - Calls and results that a framework writes as text (smolagents: ``Calling tools:``, ``Observation:``) are calls and results.
+- A conversation that a framework writes into one message (LlamaIndex: ``<current_conversation>``) is its last request, with
+  the results behind it in brackets.
 - A function that hands in the final answer (:func:`is_final`) is called last. If it takes a text and nothing else
   (:func:`text_parameter`), it gets what would otherwise be said.
 """
@@ -57,6 +59,13 @@ _FAILED_FIRST = re.compile(_NEW_TASK + r"(?P<task>.*?)\n" + _ERROR, re.DOTALL)
 _FAILED_TOOL = re.compile(r"Error executing tool '(?P<name>[^']*)' with arguments ")
 #: Parameters that are the answer itself, not a part of one.
 _ANSWERS = {"answer", "final_answer", "output", "response", "result", "text"}
+#: A conversation that LlamaIndex wants an object of, and what of it is a message.
+_TOLD = re.compile(
+    r"<current_conversation>\n(.*)</current_conversation>\n\nGiven the conversation, format .*",
+    re.DOTALL,
+)
+_TOLD_TURN = re.compile(r"\t</?(system|user|assistant|tool|function)>\n")
+_TOLD_MESSAGE = ("\t\t<message>", "</message>\n")
 _FINAL = re.compile(r"final_(answer|result|output)(_\w+)?|submit|finish|attempt_completion")
 
 
@@ -89,6 +98,8 @@ def plain_conversation(messages: Sequence[Message]) -> list[Message]:
         if role == "assistant" and (calls := _written_calls(text)):
             waiting = calls
             found.append({"role": "assistant", "content": None, "tool_calls": calls})
+        elif role == "user" and (request := _told_request(text)):
+            found.append({"role": "user", "content": request})
         elif role == "user" and (results := _results(text, waiting)):
             waiting = []
             found += results
@@ -96,6 +107,22 @@ def plain_conversation(messages: Sequence[Message]) -> list[Message]:
             waiting = []
             found.append(message)
     return found
+
+
+def _told_request(text: str) -> str:
+    """Return the last request of a conversation that is told in one text, with its results; "" where none is told."""
+    told = _TOLD.fullmatch(text)
+    request = ""
+    results: list[str] = []
+    before, behind = _TOLD_MESSAGE
+    pieces = _TOLD_TURN.split(told[1])[1:] if told else []
+    for role, written in zip(pieces[::2], pieces[1::2], strict=True):
+        said = written.removeprefix(before).removesuffix(behind).replace(behind + before, "\n")
+        if role == "user" and said:
+            request, results = said, []
+        elif role in {"tool", "function"} and said:
+            results.append(said)
+    return f"{request} ({', '.join(results)})" if request and results else request
 
 
 def _written_calls(text: str) -> list[dict[str, Any]]:
