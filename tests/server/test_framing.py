@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from callmemaybe.server.framing import plain_conversation, request_within
+from callmemaybe.server.framing import plain_conversation, request_within, told_schema
 from tests.server.conftest import WEATHER
 from tests.server.test_nano import LIGHT, called, client, result
 
@@ -102,6 +102,34 @@ def test_a_loop_that_is_written_as_text_ends(client: httpx2.Client) -> None:
     ):
         message = ask(client, task, said, user(observed), tool_choice="required")
         assert calls(message) == [("final_answer", {"answer": answer})]
+
+
+PLACE = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize("before", ["", "Write {} or {x}, no text: "])
+def test_a_schema_in_the_instructions_is_the_form_of_an_answer(
+    client: httpx2.Client, before: str
+) -> None:
+    """pydantic-ai and instructor tell it there where the answer is to be JSON of no stated form."""
+    system = {"role": "system", "content": f"{before}{json.dumps(PLACE)} is the schema."}
+    body = {"tools": None, "response_format": {"type": "json_object"}}
+    made = ask(client, system, user("I live in Paris."), **body)
+    assert json.loads(made["content"]) == {"city": "Paris"}
+    flat = {"model": "nano", "instructions": system["content"], "input": "I live in Paris.",
+            "text": {"format": {"type": "json_object"}}}  # fmt: skip
+    answer = client.post("/v1/responses", json=flat)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    "instructions",
+    ["Answer in JSON.", "{" * 99999, '{"a":' * 99999, '{"properties": {}}', "{} " * 99],
+)
+def test_instructions_without_a_schema_tell_none(instructions: str) -> None:
+    """However they look; a request cannot have one."""
+    assert told_schema([{"role": "system", "content": instructions}]) is None
+    assert told_schema([user(json.dumps(PLACE))]) is None
 
 
 def told(*turns: tuple[str, str]) -> str:

@@ -67,7 +67,9 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
         parallel=request.parallel_tool_calls,
         most=None,
         answer=answer_format(
-            form, form.json_schema.schema_ if isinstance(form, ChatSchemaFormat) else None
+            form,
+            form.json_schema.schema_ if isinstance(form, ChatSchemaFormat) else None,
+            messages if served.is_single_request else (),
         ),
         thinking=thinking,
     )

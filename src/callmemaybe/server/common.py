@@ -22,6 +22,7 @@ from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.jsonio import resolve_pointer
 from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.framing import told_schema
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
     GrammarFormat,
@@ -225,16 +226,21 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, int | Decimal) else 0
 
 
-def answer_format(form: RequestObject | None, schema: Any) -> Any:
+def answer_format(
+    form: RequestObject | None, schema: Any, told: Sequence[Mapping[str, Any]] = ()
+) -> Any:
     """Return the format of an answer: a JSON Schema, or a function that compiles a Grammar.
 
-    ``schema`` is the JSON Schema of a format that has one. Compiling a long pattern or grammar takes
+    ``schema`` is the JSON Schema of a format that has one; ``told`` are messages whose instructions may tell that of
+    an answer in JSON, for a model that does not read them. Compiling a long pattern or grammar takes
     seconds and would block the event loop, so the turn does it in its own task.
     """
     if form is None or isinstance(form, TextFormat):
         return None
     if isinstance(form, JsonObjectFormat):
-        return {"type": "object"}
+        schema = told_schema(told)
+        if schema is None:
+            return {"type": "object"}
     if isinstance(form, RegexFormat):
         return cache(partial(regex, form.regex))  # compiled once for all choices
     if isinstance(form, GrammarFormat):

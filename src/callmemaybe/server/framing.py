@@ -6,6 +6,7 @@ and by nothing else:
 
 - The request within its frame (:data:`FRAMES`); what stands around it are instructions, which are left out and named.
 - Calls and results that a framework writes as text (smolagents: ``Calling tools:``, ``Observation:``) are calls and results.
+- A JSON Schema in the instructions (:func:`told_schema`) is the form of an answer that is to be JSON.
 - A conversation that a framework writes into one message (LlamaIndex: ``<current_conversation>``) is its last request, with
   the results behind it in brackets.
 - A function that hands in the final answer (:func:`is_final`) is called last. If it takes a text and nothing else
@@ -59,6 +60,8 @@ _FAILED_FIRST = re.compile(_NEW_TASK + r"(?P<task>.*?)\n" + _ERROR, re.DOTALL)
 _FAILED_TOOL = re.compile(r"Error executing tool '(?P<name>[^']*)' with arguments ")
 #: Parameters that are the answer itself, not a part of one.
 _ANSWERS = {"answer", "final_answer", "output", "response", "result", "text"}
+#: How many places of instructions are looked at for a JSON Schema.
+_MOST_TOLD = 16
 #: A conversation that LlamaIndex wants an object of, and what of it is a message.
 _TOLD = re.compile(
     r"<current_conversation>\n(.*)</current_conversation>\n\nGiven the conversation, format .*",
@@ -123,6 +126,32 @@ def _told_request(text: str) -> str:
         elif role in {"tool", "function"} and said:
             results.append(said)
     return f"{request} ({', '.join(results)})" if request and results else request
+
+
+def told_schema(messages: Sequence[Message]) -> dict[str, Any] | None:
+    """Return the JSON Schema of an object that the instructions tell, the first if there are several.
+
+    Where an answer is to be JSON of no stated form, pydantic-ai (``PromptedOutput``) and instructor (``Mode.JSON``) write
+    the form there.
+    """
+    for message in messages:
+        text = str(message.get("content") or "") if message["role"] == "system" else ""
+        at = text.find("{")
+        for _ in range(_MOST_TOLD):
+            if at < 0:
+                break
+            try:
+                found, _ = json.JSONDecoder().raw_decode(text, at)
+            except (ValueError, RecursionError):
+                found = None
+            if (
+                isinstance(found, dict)
+                and found.get("type") == "object"
+                and found.get("properties")
+            ):
+                return found
+            at = text.find("{", at + 1)
+    return None
 
 
 def _written_calls(text: str) -> list[dict[str, Any]]:

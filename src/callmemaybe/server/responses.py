@@ -72,7 +72,9 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
         parallel=parallel,
         most=request.max_tool_calls if parallel is not False else None,
         answer=answer_format(
-            form, form.schema_ if isinstance(form, ResponsesSchemaFormat) else None
+            form,
+            form.schema_ if isinstance(form, ResponsesSchemaFormat) else None,
+            messages if served.is_single_request else (),
         ),
         thinking=thinking,
     )
