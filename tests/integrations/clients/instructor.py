@@ -77,7 +77,10 @@ def strict() -> None:
     holds(ask(Place, ASK_STRUCTURED, instructor.Mode.TOOLS_STRICT), Place(city="Paris"))
 
 
-@flow("structured output, prompted")
+@flow(
+    "structured output, prompted",
+    nano="The request is for text, and only its instructions say that this is to be JSON: nano writes no text of its own.",
+)
 def prompted() -> None:
     holds(ask(Place, ASK_STRUCTURED, instructor.Mode.MD_JSON), Place(city="Paris"))
 

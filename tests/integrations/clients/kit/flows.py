@@ -34,6 +34,7 @@ ran: list[tuple[Any, ...]] = []
 #: The cities whose weather cannot be had, for the flow "tool error fed back".
 failing: set[str] = set()
 _flows: dict[str, Callable[[], Any]] = {}
+_reasons: dict[str, dict[str, str]] = {}
 
 
 def get_weather(city: str) -> str:
@@ -113,11 +114,11 @@ def run(name: str, arguments: str) -> str:
         return f"error: {error}"
 
 
-def flow(name: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Declare a flow."""
+def flow(name: str, **reasons: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Declare a flow; ``reasons`` say why it fails with a kind of model, where that is known and no fault."""
 
     def declare(function: Callable[[], Any]) -> Callable[[], Any]:
-        _flows[name] = function
+        _flows[name], _reasons[name] = function, reasons
         return function
 
     return declare
@@ -173,6 +174,7 @@ def main() -> None:
             note, passed = _flows[name]() or "", True
         except Exception as error:
             text = " ".join(str(error).split())[:300]
-            note, passed = f"{type(error).__name__}: {text}", False
+            note = _reasons[name].get(KIND) or f"{type(error).__name__}: {text}"
+            passed = False
         line = {"flow": name, "passed": passed, "note": note if isinstance(note, str) else ""}
         print(json.dumps(line), flush=True)
