@@ -191,6 +191,10 @@ def _fill(logits: np.ndarray, said: str, prompt: Prompt) -> None:
         logits[byte] = wish
     for end in VOCABULARY.ends:
         logits[end] = 4.0
+    if re.search(r'[{,] ?"$', said):
+        is_dimming = "percent" in prompt.request
+        for key in ("room", "percent") if is_dimming else ("city", "degrees"):
+            _write(logits, f'{key}"', 9.0)
     at = _open_value(said)
     if at is None:
         return
