@@ -12,6 +12,7 @@ from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import BudgetError, ModelError
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar.automata.tree import TreeAutomaton
 from callmemaybe.grammar.nodes import (
     CaptureMark,
     Control,
@@ -272,10 +273,34 @@ def test_watching_shows_the_likeliest() -> None:
             continue
         assert len(step.before) == 5
         assert list(step.before) == sorted(step.before, key=lambda item: -item[1])
-        assert len(step.after) == min(5, step.allowed or 0) or step.after == step.before
+        assert 1 <= len(step.after) <= 5
     ids = [65, 66, 67, *steps[0].ids]
     logits = model.logits(tuple(ids)).astype(np.float64)
     best = int(logits.argmax())
     chance = np.exp(logits[best]) / np.exp(logits).sum()
     token = PIECED.token(best) or PIECED.names[best].encode()
     assert steps[1].before[0] == (token, pytest.approx(chance, rel=1e-4))
+
+
+@pytest.mark.parametrize(("language", "lift"), [(LANGUAGE, 0.0), (WITH_TEXT, 3.0)])
+def test_watching_shows_as_allowed_what_is_allowed(language: TreeAutomaton, lift: float) -> None:
+    """What is likeliest after the mask is in the language, where a name or a text is chosen, too."""
+    made, _ = decoder(PIECED, gate_model(PIECED, lift), language, max_tokens=40, trace=True)
+    check, has_declined = Matcher(language, PIECED), False
+    for step in run(made):
+        if step.kind == "chosen":
+            tokens = {PIECED.token(int(one)) or PIECED.names[int(one)].encode(): int(one)
+                      for one in check.allowed(40 - len(check.ids))}  # fmt: skip
+            assert {token for token, _ in step.after} <= {*tokens}
+            assert sum(chance for _, chance in step.after) <= 1 + 1e-5
+            if has_declined:
+                assert b"<tool_call>" not in dict(step.after)
+        has_declined = step.kind == "chosen" and not step.ids
+        assert check.try_accept(step.ids) == len(step.ids)
+
+
+def test_parts_of_characters_are_told_apart() -> None:
+    """Two tokens that end inside a character are two entries of a trace's lists."""
+    step = Step((1,), b"\xe2", b"\xe2", "chosen", before=((b"\xe2", 0.5), (b"\xf0", 0.4)))
+    written = step.as_json()["before"]
+    assert written[0][0] != written[1][0]

@@ -79,13 +79,18 @@ class Step:
             "seconds": round(self.seconds, 6),
         }  # fmt: skip
         if self.before or self.after:
-            found["before"] = [[_text(token), chance] for token, chance in self.before]
-            found["after"] = [[_text(token), chance] for token, chance in self.after]
+            found["before"] = [[_distinct(token), chance] for token, chance in self.before]
+            found["after"] = [[_distinct(token), chance] for token, chance in self.after]
         return found
 
 
 def _text(token: bytes) -> str:
     return token.decode(errors="replace")
+
+
+def _distinct(token: bytes) -> str:
+    # Parts of characters stay different from each other: a reader tells the lists' tokens apart by their text.
+    return token.decode(errors="backslashreplace")
 
 
 def check_budget(shortest: int, max_tokens: int) -> None:
@@ -227,6 +232,7 @@ class Decoder:
         self.stats.seconds += self.clock() - start
         self.stats.passes += found.passes
         left = len(choice.candidates)
+        allowed = self.matcher.allowed_set(self._left).to_ids() if self.trace else None
         while left:
             with np.errstate(divide="ignore"):
                 index = self.sampler.choose(np.log(found.probabilities).astype(np.float32))
@@ -235,7 +241,7 @@ class Decoder:
                 self.decisions.append((found, index))
                 self._accept(ids)
                 count, logprob = len(choice.candidates), float(found.logprobs[index])
-                return self._step(ids, "chosen", count, logprob, logits)
+                return self._step(ids, "chosen", count, logprob, logits, allowed)
             found, left = found.without(index), left - 1
             self.is_truncated = True
         self._logits = logits
@@ -278,25 +284,30 @@ class Decoder:
             index = self._sample(logits, allowed)
         if self.section_budget is not None:
             within = min(self._left, self.section_budget + self.matcher.remaining)
-            if not (nearer := self.matcher.allowed_set(within)).has(index):
-                index = self._sample(logits, nearer)
+            allowed = self.matcher.allowed_set(within)
+            if not allowed.has(index):
+                index = self._sample(logits, allowed)
             self.section_budget = max(0, self.section_budget - 1)
         # A sum over the whole vocabulary costs more than the choice, so it is made for traces only.
         logprob = float(logits[index]) - logsumexp(logits) if self.trace else None
+        ids = self._not_excluded(allowed) if self.trace or self._excluded else None
+        count = allowed.count if ids is None else len(ids)
         self._excluded = ()
         kind: StepKind = "drafted" if self._draft[:1] == [index] else "chosen"
         self._accept([index])
-        return self._step([index], kind, allowed.count, logprob, logits, allowed)
+        return self._step([index], kind, count, logprob, logits, ids)
 
     def _sample(self, logits: Floats, allowed: TokenSet) -> int:
         if self.sampler.is_greedy and not self._excluded:
             index = allowed.argmax(logits)
             check_logits(float(logits[index]), logits)
             return index
-        ids = allowed.to_ids()
-        if self._excluded:
-            ids = ids[~np.isin(ids, self._excluded)]
+        ids = self._not_excluded(allowed)
         return int(ids[self.sampler.choose(logits[ids])])
+
+    def _not_excluded(self, allowed: TokenSet) -> Ids:
+        ids = allowed.to_ids()
+        return ids[~np.isin(ids, self._excluded)] if self._excluded else ids
 
     # -- forward passes and drafts ------------------------------------------------------------
 
@@ -373,13 +384,13 @@ class Decoder:
         count: int | None = None,
         logprob: float | None = None,
         logits: Floats | None = None,
-        allowed: TokenSet | None = None,
+        allowed: Ids | None = None,
     ) -> Step:
         before: Likeliest = ()
         after: Likeliest = ()
         if self.trace and logits is not None:
             before = self._likeliest(logits, None)
-            after = before if allowed is None else self._likeliest(logits, allowed.to_ids())
+            after = self._likeliest(logits, allowed)
         parts = tuple(map(self._bytes_of, ids))
         passes, seconds = self._reported
         self._reported = self.stats.passes, self.stats.seconds
