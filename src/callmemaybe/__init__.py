@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from callmemaybe.errors import StoreTransient as StoreTransient
     from callmemaybe.errors import TransientError as TransientError
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
+    from callmemaybe.errors import UpstreamError as UpstreamError
     from callmemaybe.errors import VocabularyError as VocabularyError
     from callmemaybe.errors import WriteError as WriteError
     from callmemaybe.gateway import Gateway as Gateway
@@ -80,7 +81,7 @@ _MODULES = {
     **dict.fromkeys((
         "CallMeMaybeError", "InputError", "UnsupportedSchema", "GrammarError", "GroundingError",
         "BudgetError", "ConversationError", "ModelOutputError", "DuplicateKeyError", "SchemaViolationError",
-        "ModelError", "VocabularyError", "DecodingError",
+        "ModelError", "UpstreamError", "VocabularyError", "DecodingError",
         "NoValue", "LongNumber", "StoreError", "StoreFull", "StoreTransient",
         "LedgerError", "WriteError", "NotExecuted", "TransientError",
     ), "errors"),

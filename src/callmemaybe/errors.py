@@ -15,6 +15,7 @@
     |  |- DuplicateKeyError     a key of an object twice (.key)
     |  `- SchemaViolationError  a value that its schema forbids (.pointer)
     |- ModelError               the model behind us: it cannot be found, loaded, run or reached
+    |  |- UpstreamError         the server that runs the model: away, busy, refusing, or wrong (.kind)
     |  `- VocabularyError       a vocabulary cannot be read, or lacks what a grammar needs
     |- StoreError               the store behind us: the ledger cannot be read or written
     |  |- StoreFull             there is no room for a new intent
@@ -31,6 +32,7 @@ Foreign exceptions are translated into these once, at the edge where they appear
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 
 class CallMeMaybeError(Exception):
@@ -124,6 +126,41 @@ class BudgetError(InputError):
 
 class ModelError(CallMeMaybeError):
     """A model cannot be found, fetched, loaded or run; the message says what to do next."""
+
+
+#: What failed at a server that runs a model; see :class:`UpstreamError`.
+UpstreamFailure = Literal["away", "late", "busy", "key", "request", "broken", "answer"]
+
+
+class UpstreamError(ModelError):
+    """A server that runs the model did not give an answer that can be used.
+
+    ``kind``: it cannot be reached ("away"), took too long ("late"), has no room ("busy"), does not accept our
+    "key", refuses the "request", is "broken", or its "answer" is not what was asked for. ``problem`` is a
+    sentence without the server's address, a key, or anything that a model wrote; ``quoted`` what may be put
+    behind it for whoever owns the answer. ``retry_after`` is in seconds, where the server said it.
+    """
+
+    def __init__(
+        self,
+        kind: UpstreamFailure,
+        problem: str,
+        *,
+        address: str,
+        quoted: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{address} {problem}{quoted}")
+        self.kind = kind
+        self.address = address
+        self.problem = problem
+        self.quoted = quoted
+        self.retry_after = retry_after
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        return self.kind in ("away", "late", "busy", "broken")
 
 
 class VocabularyError(ModelError):

@@ -76,15 +76,17 @@ def test_a_servers_repeated_key_is_told_to_it() -> None:
 
 
 @pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - set(CAN)))
-def test_a_server_that_knows_schemas_only_is_not_asked_for_both(dialect: str) -> None:
-    """One sentence says what to do; calls that are required, and text alone, it can be asked for."""
+def test_a_server_that_knows_schemas_only_gets_the_functions_as_functions(dialect: str) -> None:
+    """Where both are allowed; calls that are required go by schema, text alone as it is."""
     with server(saying(CALL), OWNERS[dialect]) as (address, asked):
         speaker = Caller(remote(address), [WEATHER]).generator
         said = [{"role": "user", "content": "Weather in Bern?"}]
-        with pytest.raises(ModelError, match="no place for text beside calls") as refused:
-            speaker.generate(said, [WEATHER], output_spec("auto"))
-        assert str(refused.value).count(". ") == 0
-        assert not asked
+        (call,) = speaker.generate(said, [WEATHER], output_spec("auto")).calls
+        path, body, _ = asked.pop()
+        assert (path, body["messages"], body["tools"]) == (
+            "/v1/chat/completions", said, [WEATHER.as_openai()],
+        )  # fmt: skip
+        assert call.parsed == {"city": "Bern"}  # which the server left in the text
         (call,) = speaker.generate(said, [WEATHER], output_spec("required")).calls
         assert call.parsed == {"city": "Bern"}
     with server(saying("Sunny {always}."), OWNERS[dialect]) as (address, asked):
@@ -144,7 +146,7 @@ def test_several_calls_and_stops() -> None:
 
 @pytest.mark.parametrize(
     ("options", "where"),
-    [(DecodingConfig(top_p=0.5), "top_p"), (DecodingConfig(logprobs=True), "logprobs"),
+    [(DecodingConfig(best_of=2), "best_of"), (DecodingConfig(logprobs=True), "logprobs"),
      (DecodingConfig(trace=True), "trace")],
 )  # fmt: skip
 def test_what_no_server_can_be_asked_for_is_refused(options: DecodingConfig, where: str) -> None:

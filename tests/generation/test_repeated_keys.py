@@ -17,7 +17,7 @@ from callmemaybe.conversation import Conversation, ModelTurn
 from callmemaybe.errors import DuplicateKeyError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
-from callmemaybe.generation.remote import rewritten
+from callmemaybe.generation.remote_answer import rewritten
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import regex

@@ -22,6 +22,7 @@ pytest.importorskip("starlette", reason="the extra server is not installed")
 pytest.importorskip("uvicorn", reason="the extra server is not installed")
 pytest.importorskip("prometheus_client", reason="the extra server is not installed")
 
+from callmemaybe.server.app import ServerApp
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.observability import RequestSummary
 from callmemaybe.server.serving import application, bind, make_server, url_of
@@ -169,6 +170,11 @@ def begin(
     app = application(
         model, config, format=form, vocabulary=VOCABULARY, observers=[seen, *observers]
     )
+    return running(app, config, model, seen)
+
+
+def running(app: ServerApp, config: ServerConfig, model: Any, seen: Seen) -> Running:
+    """Run an application on a port of its own."""
     opened = bind(config)
     url = url_of(opened)
     server = make_server(app.asgi(), config, app.begin_to_stop)

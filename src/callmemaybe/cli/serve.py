@@ -30,7 +30,12 @@ _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 
 Model = Annotated[
-    str, typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.')
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help='"nano", a model folder, "org/name" on the hub, or "http://host/v1#model" of another server.',
+    ),
 ]
 Host = Annotated[
     str, typer.Option(help="Address to listen on; those other machines can reach need --api-key.")
@@ -41,6 +46,13 @@ Keys = Annotated[
     typer.Option(
         envvar="CALLMEMAYBE_API_KEY",
         help="Require this key of clients; may be repeated.",
+    ),
+]
+UpstreamKey = Annotated[
+    str,
+    typer.Option(
+        envvar="CALLMEMAYBE_UPSTREAM_KEY",
+        help="The key that the server of --model asks for, where that is another server.",
     ),
 ]
 Name = Annotated[
@@ -91,6 +103,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8080,
     api_key: Keys = [],  # noqa: B006 - typer copies it
+    upstream_key: UpstreamKey = "",
     name: Name = None,
     format_: Format = None,
     order: KeyOrderOption = KeyOrder.SCHEMA,
@@ -122,6 +135,7 @@ def serve(
 
     serve_model(
         model, settings, name=name, format=format_, observers=_observers(otel), quiet=quiet,
+        upstream_key=upstream_key,
         decoding=DecodingConfig(order=order.value),
         grounding=GroundingConfig(ground.value, ground_in.value),
         say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),

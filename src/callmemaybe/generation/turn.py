@@ -54,8 +54,10 @@ class TurnStream:
         run: TurnSteps,
         steps: Sequence[Step] = (),
         logprobs: Sequence[TokenLogprob] = (),
+        has_begun: Callable[[], bool] | None = None,
     ) -> None:
         self._run = run
+        self._has_begun = has_begun
         self._result: TurnResult | None = None
         self.steps = steps
         self.logprobs = logprobs
@@ -95,6 +97,11 @@ class TurnStream:
         return self.result
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the model has taken the request: no step before that brings anything."""
+        return self._has_begun is None or self._has_begun()
+
+    @property
     def result(self) -> TurnResult:
         """The whole turn. Raises RuntimeError before its end."""
         if self._result is None:
@@ -109,6 +116,17 @@ class TurnGenerator(ABC):
     """
 
     format: Format
+    #: Whether messages may hold pictures (parts of the type "image_url").
+    reads_images: bool = False
+
+    def count_prompt_tokens(
+        self,
+        messages: Sequence[Message],  # noqa: ARG002 - of a local model
+        tools: Sequence[ToolSpec] = (),  # noqa: ARG002
+        spec: OutputSpec | None = None,  # noqa: ARG002
+    ) -> int:
+        """Return how many tokens the model reads in front of a turn; 0 where nobody can tell."""
+        return 0
 
     @abstractmethod
     def prepare(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> None:

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from callmemaybe.errors import UpstreamError
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.plugins import notify
 from callmemaybe.server import chat, responses
@@ -165,8 +166,7 @@ class ServerApp:
         if summary.route == responses.ROUTE:
             refusal.param = responses.param_name(refusal.param)
         summary.code = refusal.code
-        if refusal.status == 500:
-            summary.error = error
+        _record(summary, error, refusal.status)
         return JsonResponse(refusal.body, refusal.status, refusal.headers)
 
     def _finish(self, summary: RequestSummary, began: float, status: int) -> None:
@@ -259,8 +259,7 @@ class ServerApp:
         except Exception as error:
             failure = api_error(error)
             summary.code, summary.failed_status = failure.code, failure.status
-            if failure.status == 500:
-                summary.error = error
+            _record(summary, error, failure.status)
             for event in answer.failed(failure):
                 yield _event(event)
 
@@ -327,6 +326,15 @@ def _request_id(request: Request) -> str:
     given = request.headers.get("x-request-id", "")
     is_valid = 0 < len(given) <= _MAX_ID_LENGTH and all("!" <= char <= "~" for char in given)
     return given if is_valid else new_id("req_", 32)
+
+
+def _record(summary: RequestSummary, error: Exception, status: int) -> None:
+    """Note the error behind a failure for the log: all of ours, of the server of the model what may be told."""
+    cause = error if isinstance(error, UpstreamError) else error.__cause__
+    if isinstance(cause, UpstreamError):
+        summary.upstream = f"{cause.address} {cause.problem}"
+    elif status == 500:
+        summary.error = error
 
 
 async def _run_to_end(pending: PendingRequest, answer: AnswerBuilder) -> dict[str, Any]:

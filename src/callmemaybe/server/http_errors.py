@@ -14,6 +14,7 @@ from callmemaybe.errors import (
     InputError,
     ModelError,
     SchemaViolationError,
+    UpstreamError,
     VocabularyError,
 )
 
@@ -30,7 +31,10 @@ STATUS_MEANINGS = {
     429: "Too many requests are waiting; try again after Retry-After seconds.",
     500: "A bug in this server, or the model failed: it wrote what its schema forbids but no "
     "grammar can prevent, such as a duplicate key.",
-    503: "The server is stopping, or a turn is stuck.",
+    502: "The server of the model, behind this one, cannot be reached, refuses this one, or did not answer "
+    "what it was asked for.",
+    503: "The server is stopping, a turn is stuck, or the server of the model has no room (then try again "
+    "after Retry-After seconds).",
     504: "The answer took too long.",
 }
 
@@ -103,6 +107,8 @@ def api_error(error: BaseException) -> ApiError:
         return invalid_value(error.where, str(error))
     if isinstance(error, VocabularyError):
         return ApiError(400, str(error), code="invalid_value")
+    if isinstance(error, UpstreamError):
+        return _upstream_error(error)
     if isinstance(error, ModelError):
         return _model_error(str(error))
     if isinstance(error, DuplicateKeyError):
@@ -112,6 +118,33 @@ def api_error(error: BaseException) -> ApiError:
     if isinstance(error, CallMeMaybeError):
         return ApiError(500, str(error), code="engine_error")
     return ApiError(500, "The server had an error; its log says which.", code="internal_error")
+
+
+#: The status and the code of each failure of the server of the model.
+_UPSTREAM = {
+    "away": (502, "upstream_unreachable"),
+    "late": (504, "upstream_timeout"),
+    "busy": (503, "upstream_busy"),
+    "key": (502, "upstream_refused_key"),
+    "broken": (502, "upstream_failed"),
+    "answer": (502, "upstream_answer"),
+}
+
+
+def _upstream_error(error: UpstreamError) -> ApiError:
+    """Return the error for what went wrong behind this server, without the address of what stands there."""
+    if error.kind == "request":
+        message = f"The server of the model {error.problem}{error.quoted}"
+        is_long = "context" in message
+        code = "context_length_exceeded" if is_long else "upstream_refused_request"
+        return ApiError(400, message, param="messages", code=code)
+    status, code = _UPSTREAM[error.kind]
+    after = error.retry_after
+    if error.kind == "busy" and after is None:
+        after = 1.0
+    return ApiError(
+        status, f"The server of the model {error.problem}.", code=code, retry_after=after
+    )
 
 
 def _model_error(message: str) -> ApiError:

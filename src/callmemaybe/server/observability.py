@@ -52,6 +52,8 @@ class RequestSummary:
     is_dropped: bool = False
     #: The error behind a 500, for the log.
     error: BaseException | None = field(default=None, repr=False)
+    #: What failed at the server of the model, without anything that was asked or answered.
+    upstream: str | None = None
     #: The W3C trace context that came with the request.
     traceparent: str | None = None
 
@@ -101,6 +103,8 @@ class JsonLog:
                 "finish": list(summary.finish), "prompt_tokens": summary.prompt_tokens,
                 "tokens": summary.tokens, "passes": summary.passes,
             }  # fmt: skip
+        if summary.upstream is not None:
+            line["upstream"] = summary.upstream
         if summary.error is not None:
             line["error"] = "".join(traceback.format_exception(summary.error))
         self.write("error" if summary.is_failure else "info", line)

@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.http_errors import ApiError, api_error
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, turn_updates
@@ -106,6 +106,29 @@ class TaskRunner(Protocol):
         ...
 
 
+class ThreadRunner:
+    """Runs turns that only wait, each in a thread of its own; the scheduler bounds how many there are."""
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        """Run ``work`` in a thread, which the interpreter does not wait for at its end."""
+        future: Future[None] = Future()
+
+        def run() -> None:
+            future.set_running_or_notify_cancel()
+            try:
+                work()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        threading.Thread(target=run, name="turn", daemon=True).start()
+        return future
+
+    def close(self) -> None:
+        """Do nothing: the turns end where their requests are closed."""
+
+
 @dataclass(eq=False)
 class ScheduledTurn:
     """One turn of a request: choice number ``index``."""
@@ -166,7 +189,7 @@ class TurnScheduler:
 
     def __init__(
         self,
-        generator: LocalGenerator,
+        generator: TurnGenerator,
         runner: TaskRunner,
         config: ServerConfig,
         *,

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import h11
@@ -23,9 +24,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
-from callmemaybe.errors import InputError, ModelError
+from callmemaybe.errors import InputError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.remote import RemoteGenerator
+from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 from callmemaybe.server.app import ServerApp
@@ -33,12 +36,16 @@ from callmemaybe.server.common import ServedModel
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.gc_tuning import tune_gc
 from callmemaybe.server.observability import FailureFilter, JsonLog, RequestObserver, library_logs
-from callmemaybe.server.scheduler import TurnScheduler
+from callmemaybe.server.scheduler import TaskRunner, ThreadRunner, TurnScheduler
 from callmemaybe.wire.grounding import GroundingConfig
 
 #: uvicorn answers 503 to connections beyond these; each costs a file descriptor.
 MAX_CONNECTIONS = 1000
 _BACKLOG = 512
+#: How often an answer of another server that is wrong is asked for again.
+REPAIRS = 2
+#: The environment variable of the key that the server of the model asks for; our own clients' is another.
+UPSTREAM_KEY = "CALLMEMAYBE_UPSTREAM_KEY"
 #: The largest head of a request, in bytes.
 _HEAD_BYTES = 32 << 10
 #: Seconds after which an idle connection is closed.
@@ -194,7 +201,7 @@ def make_server(app: ASGIApp, config: ServerConfig, stopping: Callable[[], None]
 
 
 def application(
-    model: Model,
+    model: Model | RemoteModel,
     config: ServerConfig,
     *,
     name: str | None = None,
@@ -204,16 +211,23 @@ def application(
 ) -> ServerApp:
     """Return the application that serves a loaded model.
 
-    ``name`` is its name in requests; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
-    model that cannot be used.
+    ``name`` is its name in requests; ``options`` are those of ``LocalGenerator``, or ``RemoteGenerator`` for
+    a model on a server. Raises ModelError for a model that cannot be used.
     """
-    batch = DecodeBatch(model, max_tasks=config.slots)
-    prefixes = PrefixCache(batch, config.cache_bytes)
-    generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
+    generator: TurnGenerator
+    runner: TaskRunner
+    if isinstance(model, RemoteModel):
+        runner = ThreadRunner()
+        generator = RemoteGenerator(model, format=format, repairs=REPAIRS, **options)  # type: ignore[arg-type]
+        name = name or model.model
+    else:
+        runner = batch = DecodeBatch(model, max_tasks=config.slots)
+        prefixes = PrefixCache(batch, config.cache_bytes)
+        generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
     served = ServedModel(name or model.name, generator.format, int(time.time()), config)
 
     def make_scheduler() -> TurnScheduler:
-        return TurnScheduler(generator, batch, config, new_id=served.new_call_id)
+        return TurnScheduler(generator, runner, config, new_id=served.new_call_id)
 
     return ServerApp(served, make_scheduler, observers)
 
@@ -226,20 +240,24 @@ def serve(
     format: str | None = None,  # noqa: A002 - the public name of the setting
     observers: Sequence[RequestObserver] = (),
     quiet: bool = False,
+    upstream_key: str = "",
     decoding: DecodingConfig | None = None,
     grounding: GroundingConfig | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a model until a signal.
 
-    ``decoding`` and ``grounding`` hold for all turns; ``say`` is called with the URL. Raises
+    ``upstream_key`` is for a model on a server: what that asks for. ``decoding`` and ``grounding`` hold for all turns; ``say`` is called with the URL. Raises
     InputError for an address that cannot be bound, ModelError for a model that cannot be served.
     """
     opened = bind(config)
     try:
         loaded = load_model(model)
         if isinstance(loaded, RemoteModel):
-            raise ModelError(f"{model} is a model on a server; serve takes a local model")
+            loaded = replace(
+                loaded, key=upstream_key, key_name=UPSTREAM_KEY, timeout=config.run_seconds
+            )
+            loaded.dialect  # noqa: B018 - asks the server, unless the address says it
         log = JsonLog()
         request_log: RequestObserver = FailureFilter(log) if quiet else log
         app = application(

@@ -17,8 +17,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.result import TurnResult
+from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.server.framing import is_final, plain_conversation, request_within, text_parameter
 from callmemaybe.tools import (
     ArgumentsDelta,
@@ -124,11 +124,11 @@ def _in_words(value: Any) -> str:
 
 
 class SingleRequestTurns:
-    """The turns of one request (see the module); ``stream`` is what :meth:`LocalGenerator.stream` returns."""
+    """The turns of one request (see the module); ``stream`` is what :meth:`TurnGenerator.stream` returns."""
 
     def __init__(
         self,
-        generator: LocalGenerator,
+        generator: TurnGenerator,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         spec: OutputSpec,

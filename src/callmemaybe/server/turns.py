@@ -19,9 +19,8 @@ from typing import Any, Literal
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError
 from callmemaybe.generation.config import DecodingConfig
-from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.result import TokenLogprob, TurnResult
-from callmemaybe.generation.turn import TurnStream
+from callmemaybe.generation.turn import TurnGenerator, TurnStream
 from callmemaybe.server.single_request import SingleRequestTurns
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
@@ -72,12 +71,12 @@ def finish_reason(result: TurnResult) -> Finish:
 
 
 def turn_updates(
-    generator: LocalGenerator, request: TurnRequest, new_id: Callable[[], str]
+    generator: TurnGenerator, request: TurnRequest, new_id: Callable[[], str]
 ) -> Generator[TurnUpdate, None, None]:
     """Yield an update for each step of a turn, empty ones too; the last one has its result.
 
     Where not even the shortest answer fits into the tokens that were asked for, the turn is over before
-    it begins; its prompt counts all the same. Raises what :meth:`LocalGenerator.stream` does, and
+    it begins; its prompt counts all the same. Raises what :meth:`TurnGenerator.stream` does, and
     GrammarError for a grammar that cannot be read.
     """
     spec, options = request.spec, request.options
@@ -88,6 +87,7 @@ def turn_updates(
     turn = _turn(generator, request, spec, opened)
     step_count = token_count = 0
     current: TurnStream | None = None
+    has_begun = False
     try:
         while True:
             try:
@@ -101,25 +101,27 @@ def turn_updates(
                 length = generator.count_prompt_tokens(request.messages, request.tools, spec)
                 yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
                 return
-            is_first, stream = current is None, opened[-1] if opened else None
+            stream = opened[-1] if opened else None
+            begins = not has_begun and (stream is None or stream.has_begun)
+            has_begun = has_begun or begins
             if stream is not current:
                 current, step_count, token_count = stream, 0, 0
             steps = tuple(stream.steps[step_count:]) if stream and options.trace else ()
             tokens = tuple(stream.logprobs[token_count:]) if stream and options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
-            yield TurnUpdate(ready, tokens, steps, begins=is_first)
+            yield TurnUpdate(ready, tokens, steps, begins=begins)
         last = tuple(held.end(result))
         if request.is_single and result.text:
             last = (TextDelta(result.text.encode()), *last)
-        yield TurnUpdate(last, result=result, begins=current is None)
+        yield TurnUpdate(last, result=result, begins=not has_begun)
     finally:
         for stream in opened:
             stream.close()
 
 
 def _turn(
-    generator: LocalGenerator, request: TurnRequest, spec: OutputSpec, opened: list[TurnStream]
+    generator: TurnGenerator, request: TurnRequest, spec: OutputSpec, opened: list[TurnStream]
 ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
     """Yield the events of each step; return the result. ``opened`` gets each stream of the model."""
     if request.is_single:
