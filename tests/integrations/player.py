@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.server.framing import plain_conversation, request_within
 from tests.decoding.helpers import CHATML, PIECES, vocabulary
 
 MORE = (
@@ -47,27 +48,50 @@ class Prompt:
 
 def read_prompt(text: str) -> Prompt:
     """Return what a prompt in ChatML says."""
-    functions = {}
-    calls: list[str] = []
-    results: list[str] = []
-    request = instructions = ""
+    functions: dict[str, Any] = {}
+    messages: list[dict[str, Any]] = []
+    instructions = ""
     for turn in text.split("<|im_start|>")[1:]:
         role, _, body = turn.partition("\n")
         body = body.partition("<|im_end|>")[0]
         found = re.findall(r"<tool_response>\n(.*?)\n</tool_response>", body, re.DOTALL)
         if role == "system":
             instructions += body.partition("# Tools\n\nYou may call")[0]
+            told = re.findall(r"^ *\(\d+\) (\w+), whose description", body, re.MULTILINE)
+            functions |= {one: {} for one in told}
             for line in body.split("\n"):
                 if line.startswith('{"type": "function"'):
                     one = json.loads(line)["function"]
                     functions[one["name"]] = one.get("parameters") or {}
         elif role == "user" and found:
-            results += found
-        elif role == "user":
-            request, calls, results = body, [], []
-        elif role == "assistant":
-            calls += re.findall(r"<tool_call>\n(.*?)\n</tool_call>", body, re.DOTALL)
+            messages += [{"role": "tool", "content": one} for one in found]
+        else:
+            messages.append({"role": role, "content": body})
+    request, calls, results = "", [], []
+    # It reads through what frameworks write around requests and results, as a capable model would.
+    for message in plain_conversation(messages):
+        content = message["content"] or ""
+        if message["role"] == "user":
+            request = request_within(content)[0]
+            calls, results = _trajectory(content)
+        elif message["role"] == "tool":
+            results.append(content)
+        else:
+            calls += re.findall(r"<tool_call>\n(.*?)\n</tool_call>", content, re.DOTALL)
+            made = [one["function"] for one in message.get("tool_calls") or ()]
+            calls += [_call(one["name"], json.loads(one["arguments"])) for one in made]
     return Prompt(instructions, functions, request, tuple(calls), tuple(results))
+
+
+def _trajectory(content: str) -> tuple[list[str], list[str]]:
+    """Return the calls and results that dspy's ReAct tells in a message of the user."""
+    fields = re.findall(r"\[\[ ## (\w+)_\d+ ## \]\]\n(.*)", content)
+    names, arguments, results = (
+        [text for field, text in fields if field == one]
+        for one in ("tool_name", "tool_args", "observation")
+    )
+    calls = [_call(*one) for one in zip(names, map(json.loads, arguments), strict=True)]
+    return calls, results
 
 
 def _named(prompt: Prompt, *words: str) -> str | None:
@@ -92,13 +116,15 @@ def missing_calls(prompt: Prompt) -> list[tuple[str, dict[str, Any]]]:
     if light and dimmed:
         wanted.append((light, {"percent": int(dimmed[1])}))
     calls = [(name, _arguments(name, prompt, known)) for name, known in wanted]
-    return [one for one in calls if _call(*one) not in prompt.calls]
+    # smolagents does not tell with what a call was made that failed.
+    done = {*prompt.calls}
+    return [one for one in calls if not {_call(*one), _call(one[0], {})} & done]
 
 
 def _arguments(name: str, prompt: Prompt, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a function needs: what is known for this call, and otherwise values by their keys."""
     schema = prompt.functions[name]
-    needed = schema.get("required") or [*schema.get("properties", {})]
+    needed = schema.get("required") or [*schema.get("properties", known)]
     return {key: known[key] if key in known else value_of(key, prompt) for key in needed}
 
 
@@ -131,6 +157,10 @@ def _asked_schema(prompt: Prompt) -> Mapping[str, Any] | None:
 
 def replies(prompt: Prompt) -> Iterable[str]:
     """Yield whole replies, the best first."""
+    if "next_tool_name" in prompt.instructions:
+        name, arguments = next(iter(missing_calls(prompt)), ("finish", {}))
+        told = {"next_thought": "so", "next_tool_name": name, "next_tool_args": arguments}
+        yield json.dumps(told)
     if calls := missing_calls(prompt):
         yield _written(calls)
         yield _written(calls[:1])
@@ -178,7 +208,7 @@ def _write(logits: np.ndarray, rest: str, wish: float) -> None:
             logits[end] = max(logits[end], wish)
     for name, index in VOCABULARY.controls.items():
         if rest.startswith(name):  # written as one token, never as its letters
-            logits[index] = wish
+            logits[index] = max(logits[index], wish)
             return
     for index, token in enumerate(VOCABULARY.tokens):
         if token and data.startswith(token):
