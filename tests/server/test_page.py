@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from callmemaybe.server.page import playground, viewer
+from callmemaybe.tools import ToolCall
+from callmemaybe.wire.formats import nano
 from tests.server.conftest import BERN, PARIS, Start, calling
 
 selenium = pytest.importorskip("selenium", reason="the extra clients is not installed")
@@ -154,6 +157,7 @@ def test_mistakes_and_stops_are_told(browser: Any, start: Start) -> None:
     server = start(("It rains. " * 2000,), slow=0.05, default_tokens=8000)
     browser.get(server.url)
     until(browser, lambda: all_of(browser, "#choice option"))
+    all_of(browser, "details summary")[-1].click()
     browser.find_element(By.ID, "most").clear()
     browser.find_element(By.ID, "most").send_keys("8000")
     tools = browser.find_element(By.ID, "tools")
@@ -280,6 +284,175 @@ def test_pictures_for_the_docs(browser: Any) -> None:
         server.should_exit = True
         thread.join(10)
         opened.close()
+
+
+@needs_browser
+def test_the_first_sight_says_what_to_do(browser: Any, start: Start) -> None:
+    """Before the first run the result says what will be there, and no heading stands over nothing."""
+    browser.get(start(calling(PARIS)).url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    assert "Press Run" in browser.find_element(By.ID, "result").text
+    shown = [one.text for one in all_of(browser, "#result h2") if one.is_displayed() and one.text]
+    assert "Forward passes" not in shown
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "One call.")
+    assert "Press Run" not in browser.find_element(By.ID, "result").text
+
+
+@needs_browser
+def test_there_is_a_bar_for_each_pass(browser: Any, start: Start) -> None:
+    """As many bars as the line above them counts, also where a step took several passes."""
+    tools = [
+        {"name": name, "parameters": {"type": "object", "properties": {}}}
+        for name in ("get_weather", "get_time", "got_it")
+    ]
+    browser.get(start(calling(ToolCall("get_time", "{}"))).url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    browser.execute_script("fill({tools: arguments[0]})", json.dumps(tools))
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "One call.")
+    assert browser.execute_script("return Math.max(...view.steps.map((one) => one.passes))") > 1
+    told = re.search(r"in (\d+) forward pass", browser.find_element(By.ID, "result").text)
+    assert told is not None
+    assert len(all_of(browser, "svg rect.pass")) == int(told[1])
+
+
+@needs_browser
+def test_the_form_of_the_embedded_model_is_explained(browser: Any, tmp_path: Path) -> None:
+    """What the grammar writes between the name and the arguments is set apart, and said to be no part of the call."""
+    parts = ["ping", nano._ARGS, "a string", nano._FILL, "{}"]
+    step = {"kind": "forced", "ids": [1, 2, 3, 4, 5], "text": "".join(parts), "parts": parts,
+            "passes": 0, "seconds": 0.0, "allowed": None, "logprob": None}  # fmt: skip
+    runs = [{"request": "r", "steps": [step], "failure": None, "end": {}, "call": None}]
+    page = tmp_path / "trace.html"
+    page.write_text(viewer(runs, title="t"), encoding="utf-8")
+    browser.get(page.as_uri())
+    until(browser, lambda: len(all_of(browser, ".token[role=option]")) == len(parts))
+    apart = [one.text for one in all_of(browser, ".token.form[role=option]")]
+    assert apart == parts[1:4]
+    assert "not part of the call" in browser.find_element(By.ID, "result").text
+    all_of(browser, ".token.form[role=option]")[1].click()
+    assert "belongs to the form" in browser.find_element(By.CSS_SELECTOR, ".detail").text
+
+
+@needs_browser
+def test_on_a_phone_the_result_is_not_far(browser: Any, start: Start) -> None:
+    """The result begins on the first screen, and a run brings it to the top."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+    try:
+        browser.get(start(calling(PARIS)).url)
+        until(browser, lambda: all_of(browser, "#choice option"))
+        assert browser.execute_script(top, "#result") < 700
+        browser.find_element(By.ID, "run").click()
+        until(browser, lambda: status(browser) == "One call.")
+        until(browser, lambda: 0 <= browser.execute_script(top, ".calls") < 300)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@needs_browser
+def test_an_agents_turns_are_played(browser: Any, start: Start) -> None:
+    """Parallel calls get their results, the conversation goes on, and a link brings it back."""
+    server = start(calling(PARIS, BERN), ("It rains.",))
+    browser.get(server.url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "2 calls.")
+    for index, result in enumerate(("21 degrees", "12 degrees")):
+        until(browser, lambda index=index: all_of(browser, f"#next-{index}"))[0].send_keys(result)
+    browser.find_element(By.CSS_SELECTOR, ".next button").click()
+    until(browser, lambda: status(browser) == "An answer in text.")
+    for _ in range(2):
+        turns = [one.text for one in all_of(browser, ".turns > li")]
+        assert len(turns) == 4
+        assert turns[1].startswith("Model, 2 calls at once")
+        assert "Bern" in turns[1]
+        assert turns[2:] == [
+            "Result of call 1, get_weather\n21 degrees",
+            "Result of call 2, get_weather\n12 degrees",
+        ]
+        assert all_of(browser, "#result > .calls pre")[0].text == "It rains."
+        address = browser.current_url
+        browser.get("about:blank")
+        browser.get(address)
+        until(browser, lambda: status(browser) == "An answer in text.")
+    until(browser, lambda: all_of(browser, "#next-0"))[0].send_keys("And tomorrow?")
+    browser.find_element(By.CSS_SELECTOR, ".next button").click()
+    until(browser, lambda: len(all_of(browser, ".turns > li")) == 6)
+    check_no_complaints(browser)
+
+
+@needs_browser
+def test_earlier_messages_are_taken_and_shown(browser: Any, start: Start) -> None:
+    """A conversation of an agent can be pasted; what is no list of messages is told."""
+    browser.get(start(("Clear.",), turn=lambda _: 0).url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    Select(browser.find_element(By.ID, "example")).select_by_visible_text("An agent's second turn")
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "An answer in text.")
+    assert len(all_of(browser, ".turns > li")) == 4
+    for field, name in (("earlier", "Earlier messages"), ("tools", "Functions")):
+        browser.execute_script("fill({request: 'r', [arguments[0]]: '[nothing'})", field)
+        browser.find_element(By.ID, "run").click()
+        until(browser, lambda name=name: status(browser).startswith(f"{name}: this is no JSON"))
+    browser.execute_script("fill({request: ' ', tools: ''})")
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: "write a request" in status(browser))
+
+
+#: The smallest PNG: one pixel.
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@needs_browser
+def test_a_picture_goes_to_the_model(browser: Any, start: Start, tmp_path: Path) -> None:
+    """A picked picture becomes a part of the request and is shown; a model that takes none says so."""
+    file = tmp_path / "pixel.png"
+    file.write_bytes(PIXEL)
+    browser.get(start(calling(PARIS)).url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    browser.execute_script(
+        "const ask = window.fetch; window.fetch = (url, how) => { window.sent = how.body; return ask(url, how); };"
+    )
+    browser.find_element(By.ID, "picture").send_keys(str(file))
+    until(browser, lambda: browser.execute_script("return picture"))
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: "takes no pictures" in status(browser))
+    parts = json.loads(browser.execute_script("return window.sent"))["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url"]
+    assert base64.b64decode(parts[1]["image_url"]["url"].partition(",")[2]) == PIXEL
+    assert len(all_of(browser, ".turns img[src^='data:image/png']")) == 1
+    check_no_complaints(browser)
+
+
+@needs_browser
+def test_refusals_are_told_apart_from_answers(browser: Any, start: Start) -> None:
+    """What a model says as a refusal is shown as one; what the server refuses is shown as that."""
+    browser.get(start(calling(PARIS)).url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"refusal": "Not this."}, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    stream = "".join(f"data: {json.dumps(one)}\n\n" for one in chunks) + "data: [DONE]\n\n"
+    browser.execute_script(
+        "const ask = window.fetch, text = arguments[0];"
+        "window.fetch = async () => { window.fetch = ask; return new Response(text); };",
+        stream,
+    )
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser).startswith("The model refuses."))
+    assert all_of(browser, "#result > .calls pre")[0].text == "Not this."
+    browser.execute_script(
+        "fill({tools: arguments[0]})", '[{"name": "f", "parameters": {"type": "array"}}]'
+    )
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser).startswith("Refused by the server: "))
 
 
 def test_pages_ask_for_nothing_from_elsewhere() -> None:

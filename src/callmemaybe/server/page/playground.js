@@ -1,5 +1,7 @@
 /* Makes runs on the server this page came from. */
 
+const LIGHT = { name: "set_light", description: "Set the brightness of a room's lights.", parameters: { type: "object", properties: { room: { enum: ["kitchen", "bedroom", "bathroom", "hall"] }, percent: { type: "integer", minimum: 0, maximum: 100 } }, required: ["room", "percent"], additionalProperties: false } };
+const CITY = { name: "get_weather", description: "Current weather of a city.", parameters: { type: "object", properties: { city: { type: "string", description: "The city" } }, required: ["city"], additionalProperties: false } };
 const EXAMPLES = [
   { name: "Weather", request: "What is the weather in Paris in celsius?", tools: [
     { name: "get_weather", description: "Current weather of a city.", parameters: { type: "object", properties: { city: { type: "string", description: "The city" }, unit: { enum: ["celsius", "fahrenheit"], description: "Temperature unit" } }, required: ["city"], additionalProperties: false } },
@@ -11,23 +13,55 @@ const EXAMPLES = [
     { name: "square_root", description: "The square root of a number.", parameters: { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false } },
   ] },
   { name: "Lights and music", request: "Dim the kitchen lights to 30 percent", tools: [
-    { name: "set_light", description: "Set the brightness of a room's lights.", parameters: { type: "object", properties: { room: { enum: ["kitchen", "bedroom", "bathroom", "hall"] }, percent: { type: "integer", minimum: 0, maximum: 100 } }, required: ["room", "percent"], additionalProperties: false } },
+    LIGHT,
     { name: "play_music", description: "Play music in a room.", parameters: { type: "object", properties: { title: { type: "string" }, room: { enum: ["kitchen", "bedroom", "bathroom", "hall"] } }, required: ["title"], additionalProperties: false } },
     { name: "set_alarm", description: "Set an alarm.", parameters: { type: "object", properties: { time: { type: "string", pattern: "^([01][0-9]|2[0-3]):[0-5][0-9]$", description: "As 07:30" } }, required: ["time"], additionalProperties: false } },
   ] },
+  { name: "Two things at once", request: "Dim the kitchen lights to 30 percent and tell me the weather in Paris", tools: [LIGHT, CITY] },
+  { name: "An agent's second turn", request: "", tools: [LIGHT, CITY], earlier: [
+    { role: "user", content: "What is the weather in Paris and in Bern?" },
+    { role: "assistant", content: null, tool_calls: [
+      { id: "call_1", type: "function", function: { name: "get_weather", arguments: '{"city": "Paris"}' } },
+      { id: "call_2", type: "function", function: { name: "get_weather", arguments: '{"city": "Bern"}' } } ] },
+    { role: "tool", tool_call_id: "call_1", content: '{"sky": "clear", "celsius": 21}' },
+    { role: "tool", tool_call_id: "call_2", content: '{"sky": "rain", "celsius": 12}' },
+  ] },
+  { name: "Nothing fits", request: "Who wrote Hamlet?", tools: [LIGHT, CITY] },
 ];
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const form = {};
-for (const id of ["example", "request", "tools", "choice", "parallel", "temperature", "seed", "most", "key", "run", "stop", "link"]) form[id] = document.getElementById(id);
-const view = new View(document.getElementById("result"));
+for (const id of ["example", "request", "tools", "choice", "parallel", "temperature", "seed", "most", "key", "run", "stop", "link", "earlier", "picture"]) form[id] = document.getElementById(id);
+const INTRO = [
+  element("h2", {}, "Nothing has run yet"),
+  element("p", {}, "Press Run, and the answer appears here:"),
+  element("ul", {},
+    element("li", {}, "the calls, in the order the model makes them, or its answer in text;"),
+    element("li", {}, "each token with who decided it: ", ...Object.keys(KINDS).flatMap((kind) => [element("span", { class: `token ${kind}` }, kind), " "]), "by the grammar, a draft or the model;"),
+    element("li", {}, "what else was likely at a token, and what the grammar removed;"),
+    element("li", {}, "the probability of each function, and what the answer cost.")),
+  element("p", {}, "Then send the calls' results, as an agent would, and the conversation goes on."),
+];
+const view = new View(document.getElementById("result"), INTRO);
+const narrow = matchMedia("(max-width: 56rem)");
 let running = null;
+/** The messages behind the request: answers, results, replies. */
+let turns = [];
+/** The picture that was picked, as a data URL. */
+let picture = "";
+
+/** A list of JSON in a field; `what` names the field. */
+function listOf(text, what) {
+  if (!text.trim()) return [];
+  let list;
+  try { list = JSON.parse(text); } catch (error) { throw new Error(`${what}: this is no JSON (${error.message}).`); }
+  if (!Array.isArray(list)) throw new Error(`${what}: this must be a JSON list.`);
+  return list;
+}
 
 /** Functions as OpenAI's API takes them; bare ones are wrapped. */
 function toolsOf(text) {
-  const list = text.trim() ? JSON.parse(text) : [];
-  if (!Array.isArray(list)) throw new Error("Functions: this must be a JSON list.");
-  return list.map((tool) => (tool && tool.type === "function" ? tool : { type: "function", function: tool }));
+  return listOf(text, "Functions").map((tool) => (tool && tool.type === "function" ? tool : { type: "function", function: tool }));
 }
 
 function fillChoices() {
@@ -43,6 +77,7 @@ function state() {
   return {
     request: form.request.value, tools: form.tools.value, choice: form.choice.value || "auto", parallel: form.parallel.checked,
     temperature: Number(form.temperature.value), seed: Number(form.seed.value), most: Number(form.most.value),
+    earlier: form.earlier.value, turns,
   };
 }
 
@@ -53,6 +88,9 @@ function fill(given) {
   if (typeof given.parallel === "boolean") form.parallel.checked = given.parallel;
   if (typeof given.choice === "string") form.choice.value = given.choice;
   if (!form.choice.value) form.choice.value = "auto";
+  form.earlier.value = typeof given.earlier === "string" ? given.earlier : "";
+  document.getElementById("before").open = Boolean(form.earlier.value);
+  turns = Array.isArray(given.turns) ? given.turns : [];
 }
 
 function encode(value) {
@@ -65,10 +103,20 @@ function decode(text) {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-function body(given) {
+/** All messages: the earlier ones, the request with its picture, and what came behind it. */
+function conversation(given) {
+  const messages = listOf(given.earlier, "Earlier messages");
+  const text = given.request.trim() ? given.request : "";
+  if (picture) messages.push({ role: "user", content: [...(text ? [{ type: "text", text }] : []), { type: "image_url", image_url: { url: picture } }] });
+  else if (text) messages.push({ role: "user", content: text });
+  if (!messages.length) throw new Error("There is nothing to ask: write a request.");
+  return [...messages, ...given.turns];
+}
+
+function body(given, messages) {
   const tools = toolsOf(given.tools);
   const asked = {
-    model: data.model, messages: [{ role: "user", content: given.request }], stream: true,
+    model: data.model, messages, stream: true,
     temperature: given.temperature, seed: given.seed, max_completion_tokens: given.most, callmemaybe: { steps: true },
   };
   if (tools.length) {
@@ -96,21 +144,107 @@ async function* events(response) {
   }
 }
 
-async function run() {
+/** The content of a message for people: its text and its pictures. */
+function contentOf(content) {
+  if (!Array.isArray(content)) return content ? [element("p", {}, String(content))] : [];
+  return content.map((part) => {
+    const url = part && part.image_url && part.image_url.url;
+    if (!url) return element("p", {}, String((part && part.text) || ""));
+    // The page asks no other host, for a picture neither.
+    return url.startsWith("data:") ? element("img", { src: url, alt: "Picture for the model" }) : element("p", {}, `Picture at ${url}`);
+  });
+}
+
+/** Show the messages of a conversation; calls of one turn stand together. */
+function showTurns(messages) {
+  const names = {};
+  view.turns.replaceChildren(...messages.filter((one) => one && typeof one === "object").map((message) => {
+    const calls = (message.tool_calls || []).map((call, index, all) => {
+      names[call.id] = `${all.length > 1 ? `call ${index + 1}, ` : ""}${call.function.name}`;
+      return call.function;
+    });
+    const label = {
+      user: "You", system: "Instructions", developer: "Instructions", tool: `Result of ${names[message.tool_call_id] || message.tool_call_id}`,
+      assistant: calls.length ? `Model, ${plural(calls.length, "call", "calls at once")}` : "Model",
+    }[message.role] || message.role;
+    return element("li", { class: message.role === "user" ? "user" : null }, element("b", {}, label), ...contentOf(message.content),
+      calls.length ? element("div", { class: "calls" }, ...calls.map(callBlock)) : null);
+  }));
+}
+
+/** A field under the answer and the button that goes on with what is written there. */
+function goOn(labels, button, messages) {
+  const fields = labels.map((label, index) => [
+    element("label", { for: `next-${index}` }, label), element("textarea", { id: `next-${index}`, rows: 2, spellcheck: "false" })]);
+  const asking = element("form", { class: "next", autocomplete: "off" }, ...fields.flat(), element("div", { class: "buttons" }, element("button", { class: "main" }, button)));
+  asking.addEventListener("submit", (event) => {
+    event.preventDefault();
+    turns = [...turns, ...messages(fields.map(([, field]) => field.value))];
+    ask();
+  });
+  view.next.replaceChildren(asking);
+}
+
+/** Offer to go on: with a result for each call, or with a reply to a text. */
+function offer(calls, text) {
+  if (calls.length) {
+    const made = { role: "assistant", content: text || null, tool_calls: calls.map(({ id, name, arguments: written }) => ({ id, type: "function", function: { name, arguments: written } })) };
+    goOn(calls.map((call, index) => `Result of ${calls.length > 1 ? `call ${index + 1}, ` : ""}${call.name}`), calls.length === 1 ? "Send result" : "Send results",
+      (values) => [made, ...values.map((content, index) => ({ role: "tool", tool_call_id: calls[index].id, content }))]);
+  } else if (text) {
+    goOn(["Reply"], "Send reply", ([content]) => [{ role: "assistant", content: text }, { role: "user", content }]);
+  }
+}
+
+/** Why the server refuses, for people. */
+async function refusal(response) {
+  const error = (await response.json()).error;
+  const isPicture = picture && /content\[\d+\]/.test(error.param || "");
+  return `Refused by the server: ${isPicture ? `${data.model} takes no pictures. ` : ""}${error.message}`;
+}
+
+function run() {
+  turns = [];
+  ask();
+}
+
+/** Tell how an answer ended. */
+function tell(finish, calls, text, refused, unread) {
+  const words = {
+    tool_calls: calls.length === 1 ? "One call." : `${calls.length} calls.`,
+    stop: refused ? "The model refuses." : text ? "An answer in text." : "No function fits: nothing is called.",
+    length: text ? "Cut off: the tokens were used up." : "Cut off: the tokens were used up, so there is no call.",
+  };
+  const left = unread ? ` This model reads one request only; it did not read: ${unread}.` : "";
+  const rule = text && !view.steps.length ? " The server made it by a rule; the model wrote no token." : "";
+  view.say((words[finish] || "The answer ended early.") + rule + left, finish === "length" || Boolean(refused));
+}
+
+/** On a small screen the result is below the form: bring the last turn, and with it the answer, to the top. */
+function reveal() {
+  if (narrow.matches) (view.turns.lastElementChild || view.status).scrollIntoView();
+}
+
+async function ask() {
   if (running) running.abort();
   const mine = running = new AbortController();
   const given = state();
   history.replaceState(null, "", `#${encode(given)}`);
   view.begin("Asking the model…");
+  view.turns.replaceChildren();
   form.stop.disabled = false;
   const calls = [];
   let text = "";
+  let refused = "";
   let finish = null;
   try {
+    const messages = conversation(given);
+    showTurns(messages);
+    reveal();
     const headers = { "content-type": "application/json" };
     if (form.key.value) headers.authorization = `Bearer ${form.key.value}`;
-    const response = await fetch("v1/chat/completions", { method: "POST", headers, body: JSON.stringify(body(given)), signal: mine.signal });
-    if (!response.ok) throw new Error((await response.json()).error.message);
+    const response = await fetch("v1/chat/completions", { method: "POST", headers, body: JSON.stringify(body(given, messages)), signal: mine.signal });
+    if (!response.ok) throw new Error(await refusal(response));
     for await (const event of events(response)) {
       if (event.error) throw new Error(event.error.message);
       const ours = event.callmemaybe;
@@ -118,21 +252,22 @@ async function run() {
       if (ours && ours.end) view.end(ours.end);
       for (const choice of event.choices) {
         text += choice.delta.content || "";
+        refused += choice.delta.refusal || "";
         for (const call of choice.delta.tool_calls || []) {
-          calls[call.index] = calls[call.index] || { name: "", arguments: "" };
+          calls[call.index] = calls[call.index] || { id: call.id, name: "", arguments: "" };
           calls[call.index].name += call.function.name || "";
           calls[call.index].arguments += call.function.arguments || "";
         }
         finish = choice.finish_reason || finish;
       }
-      view.answer(calls, text);
+      view.answer(calls, text || refused);
     }
-    const words = { tool_calls: `${calls.length === 1 ? "One call." : `${calls.length} calls.`}`, stop: text ? "An answer in text." : "No function fits: nothing is called.", length: "Cut off: the tokens were used up, so there is no call." };
-    view.say(words[finish] || "The answer ended early.", finish === "length");
+    tell(finish, calls, text, refused, response.headers.get("callmemaybe-unread"));
+    if (finish === "tool_calls" || finish === "stop") offer(calls, text || refused);
   } catch (error) {
     if (running === mine) view.say(error.name === "AbortError" ? "Stopped." : error.message, error.name !== "AbortError");
   } finally {
-    if (running === mine) { running = null; form.stop.disabled = true; }
+    if (running === mine) { running = null; form.stop.disabled = true; reveal(); }
   }
 }
 
@@ -142,22 +277,31 @@ themes(document.getElementById("theme"));
 form.example.append(...EXAMPLES.map((one, index) => element("option", { value: index }, one.name)));
 form.example.addEventListener("change", () => {
   const one = EXAMPLES[form.example.value];
-  fill({ request: one.request, tools: JSON.stringify(one.tools, null, 1), choice: "auto" });
+  fill({ request: one.request, tools: JSON.stringify(one.tools, null, 1), choice: "auto", earlier: one.earlier ? JSON.stringify(one.earlier, null, 1) : "" });
 });
+form.picture.addEventListener("change", () => {
+  const file = form.picture.files[0];
+  picture = "";
+  if (!file) return;
+  const reader = new FileReader();
+  reader.addEventListener("load", () => { picture = reader.result; });
+  reader.readAsDataURL(file);
+});
+if (narrow.matches) document.getElementById("functions").open = false;
 form.tools.addEventListener("input", fillChoices);
 document.getElementById("form").addEventListener("submit", (event) => { event.preventDefault(); run(); });
 form.stop.addEventListener("click", () => running && running.abort());
 form.link.addEventListener("click", async () => {
   history.replaceState(null, "", `#${encode(state())}`);
-  try { await navigator.clipboard.writeText(location.href); view.say("The link is copied."); } catch { view.say("The link is in the address bar."); }
+  try { await navigator.clipboard.writeText(location.href); view.say(picture ? "The link is copied, without the picture." : "The link is copied."); } catch { view.say("The link is in the address bar."); }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); document.getElementById("form").requestSubmit(); }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ((event.target.closest && event.target.closest("form")) || document.getElementById("form")).requestSubmit(); }
   if (event.key === "Escape" && running) running.abort();
 });
 function open() {
   try {
-    if (location.hash.length > 1) { fill(decode(location.hash.slice(1))); run(); return; }
+    if (location.hash.length > 1) { fill(decode(location.hash.slice(1))); ask(); return; }
   } catch { view.say("The link is damaged; here is an example instead.", true); }
   form.example.dispatchEvent(new Event("change"));
 }

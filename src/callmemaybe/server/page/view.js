@@ -7,6 +7,10 @@ const KINDS = {
   chosen: "Chosen by the model among what the grammar allows.",
 };
 
+/** Between these two tokens stands a function's form, as the embedded model's format has it. */
+const FORM = ["<|args|>", "<|fill|>"];
+const FORM_IS = "the parameters of the chosen function, written once more for the model to fill in";
+
 function element(name, attributes = {}, ...children) {
   const made = name === "svg" || ["rect", "text", "title", "g"].includes(name)
     ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -41,8 +45,16 @@ function milliseconds(seconds) {
   return seconds >= 1 ? `${seconds.toFixed(2)} s` : `${(1000 * seconds).toFixed(1)} ms`;
 }
 
+/** A call as it was written: reading its arguments would round their numbers. */
+function callBlock(call) {
+  return element("pre", {}, element("span", { class: "name" }, call.name), `(${call.arguments})`);
+}
+
 class View {
-  constructor(root) {
+  /** `intro` are the elements shown before the first run. */
+  constructor(root, intro = []) {
+    this.turns = element("ol", { class: "turns", "aria-label": "Conversation" });
+    this.intro = element("div", { class: "intro" }, ...intro);
     this.status = element("p", { class: "status", role: "status" });
     this.calls = element("div", { class: "calls" });
     this.legend = element("ul", { class: "legend", "aria-label": "Who decided each token" });
@@ -50,22 +62,29 @@ class View {
       class: "tokens mono", role: "listbox", tabindex: "0", "aria-label": "Tokens in order; arrow keys move through them",
     });
     this.detail = element("div", { class: "detail", "aria-live": "polite", "aria-label": "The token that is looked at" });
+    this.form = element("p", { class: "hint form" }, element("span", { class: "token forced form" }, "Slanted"),
+      ` tokens are ${FORM_IS}. The grammar writes them; they are not part of the call, whose arguments begin behind ${FORM[1]}.`);
+    this.next = element("div");
     this.functions = element("div");
     this.passes = element("div");
-    root.append(
-      element("h2", { class: "hidden" }, "Result"), this.status, this.calls,
-      element("h2", {}, "Tokens"), this.legend, this.list, this.detail,
+    this.inside = element("div", { class: "inside" },
+      element("h2", {}, "Tokens"), this.legend, this.list, this.form, this.detail,
       element("h2", {}, "Which function"), this.functions,
       element("h2", {}, "Forward passes"), this.passes,
     );
+    root.append(element("h2", { class: "hidden" }, "Result"), this.intro, this.turns, this.status, this.calls, this.next, this.inside);
     this.list.addEventListener("keydown", (event) => this.move(event));
     this.list.addEventListener("mouseover", (event) => this.touch(event));
     this.list.addEventListener("click", (event) => this.touch(event));
     this.list.addEventListener("focus", () => { if (this.selected < 0 && this.tokens.length) this.select(0); });
     this.begin("");
+    this.intro.hidden = false;
   }
 
   begin(status) {
+    this.intro.hidden = this.inside.hidden = this.form.hidden = true;
+    this.isForm = false;
+    this.next.replaceChildren();
     this.steps = [];
     this.tokens = [];
     this.selected = -1;
@@ -88,13 +107,17 @@ class View {
   step(step) {
     this.steps.push(step);
     const parts = step.parts && step.parts.length ? step.parts : [step.text];
+    this.inside.hidden = false;
     for (const [place, part] of parts.entries()) {
+      if (part === FORM[0]) { this.isForm = true; this.form.hidden = false; }
+      const isForm = this.isForm;
+      if (part === FORM[1]) this.isForm = false;
       const index = this.tokens.length;
       const token = element("span", {
-        class: `token ${step.kind}`, role: "option", id: `token-${index}`, "aria-selected": "false",
+        class: `token ${step.kind}${isForm ? " form" : ""}`, role: "option", id: `token-${index}`, "aria-selected": "false",
         "data-index": index, "aria-label": `${part || "empty"}, ${step.kind}`,
       }, /^\s*$/.test(part) ? visible(part) : part.replace(/[\u0000-\u0009\u000b-\u001f]/g, visible));
-      this.tokens.push({ step, part, token, place });
+      this.tokens.push({ step, part, token, place, isForm });
       this.list.append(token);
     }
     this.count();
@@ -103,8 +126,7 @@ class View {
 
   /** Show calls and text as they stand: [{name, arguments}] and a string. */
   answer(calls, text) {
-    // The arguments as they were written: reading them would round their numbers.
-    const blocks = calls.map((call) => element("pre", {}, element("span", { class: "name" }, call.name), `(${call.arguments})`));
+    const blocks = calls.map(callBlock);
     if (text) blocks.push(element("pre", {}, text));
     this.calls.replaceChildren(...blocks);
   }
@@ -134,31 +156,37 @@ class View {
 
   /** The time line: one bar a pass, as wide as it took, with the tokens it brought. */
   line(end = null) {
-    const passes = [];
+    const asked = [];
     for (const step of this.steps) {
       const size = (step.parts || [step.text]).length;
-      if (step.passes > 0) passes.push({ kind: step.kind, seconds: step.seconds, tokens: 0, count: step.passes });
-      if (passes.length) passes[passes.length - 1].tokens += size;
+      if (step.passes > 0) asked.push({ kind: step.kind, seconds: step.seconds, tokens: 0, count: step.passes });
+      if (asked.length) asked[asked.length - 1].tokens += size;
     }
-    const total = passes.reduce((sum, pass) => sum + pass.seconds, 0);
-    if (!passes.length) { this.passes.replaceChildren(); return; }
-    const picture = element("svg", { viewBox: "0 0 1000 46", role: "img", "aria-label": `${passes.length} forward passes in ${milliseconds(total)}` });
+    const total = asked.reduce((sum, one) => sum + one.seconds, 0);
+    const count = asked.reduce((sum, one) => sum + one.count, 0);
+    if (!count) { this.passes.replaceChildren(element("p", { class: "status" }, "The model was not asked: nothing was open.")); return; }
+    const words = [`${this.tokens.length} tokens in ${plural(count, "forward pass", "forward passes")}`, `${milliseconds(total)} in the model`];
+    // As many units as pixels, so that the numbers can be read on a small screen.
+    const across = this.passes.clientWidth || 1000;
+    const picture = element("svg", { viewBox: `0 0 ${across} 46`, role: "img", "aria-label": words.join(", ") });
     let at = 0;
-    for (const pass of passes) {
-      const width = 1000 * (total ? pass.seconds / total : 1 / passes.length);
-      const what = `${pass.count === 1 ? "1 pass" : `${pass.count} passes`}, ${milliseconds(pass.seconds)}, ${pass.tokens} tokens until the next (first: ${pass.kind})`;
-      const group = element("g", {}, element("title", {}, what),
-        element("rect", { class: `pass ${pass.kind}`, x: at, y: 0, width: Math.max(1, width), height: 28, rx: 3 }));
-      if (width > 18) group.append(element("text", { x: at + width / 2, y: 18, "text-anchor": "middle" }, `${pass.tokens}`));
+    for (const one of asked) {
+      const width = across * (total ? one.seconds / total : one.count / count);
+      const what = `${plural(one.count, "pass", "passes")}, ${milliseconds(one.seconds)}, ${one.tokens} tokens until the next (first: ${one.kind})`;
+      const group = element("g", {}, element("title", {}, what));
+      for (let pass = 0; pass < one.count; pass += 1) {
+        group.append(element("rect", { class: `pass ${one.kind}`, x: at + pass * width / one.count, y: 0, width: Math.max(1, width / one.count), height: 28, rx: 3 }));
+      }
+      if (width / one.count > 18) group.append(element("text", { x: at + width - width / one.count / 2, y: 18, "text-anchor": "middle" }, `${one.tokens}`));
       picture.append(group);
       at += width;
     }
     picture.append(element("text", { class: "axis", x: 0, y: 43 }, "0"),
-      element("text", { class: "axis", x: 1000, y: 43, "text-anchor": "end" }, milliseconds(total)));
-    const count = end && end.passes ? end.passes : passes.reduce((sum, pass) => sum + pass.count, 0);
-    const words = [`${this.tokens.length} tokens in ${count} forward passes`, `${milliseconds(total)} in the model`];
+      element("text", { class: "axis", x: across, y: 43, "text-anchor": "end" }, milliseconds(total)));
+    if (end && end.passes > count) words.push(`${end.passes - count} more that wrote none of these tokens`);
     if (end && end.seconds) words.push(`${milliseconds(end.seconds)} in all`);
-    this.passes.replaceChildren(element("p", { class: "status" }, words.join(" · ") + ". A bar is a pass, the number the tokens it brought."), picture);
+    const joint = asked.some((one) => one.count > 1) ? " Passes that chose a function together share their time evenly; the last has the number." : "";
+    this.passes.replaceChildren(element("p", { class: "status" }, `${words.join(" · ")}. A bar is a pass, the number the tokens it brought.${joint}`), picture);
   }
 
   touch(event) {
@@ -177,14 +205,17 @@ class View {
   select(index) {
     if (this.selected >= 0) this.tokens[this.selected].token.setAttribute("aria-selected", "false");
     this.selected = index;
-    const { step, part, token, place } = this.tokens[index];
+    const { step, part, token, place, isForm } = this.tokens[index];
     token.setAttribute("aria-selected", "true");
     this.list.setAttribute("aria-activedescendant", token.id);
     const facts = [];
-    if (step.allowed) facts.push(`${step.allowed} allowed`);
+    // For the name of a function the step counts names; the tokens with which they may begin are others.
+    const isName = step.allowed && step.after && ((step.parts || []).length > 1 || step.after.length > step.allowed);
+    if (step.allowed) facts.push(isName ? `one of ${plural(step.allowed, "name", "names")}` : `${step.allowed} allowed`);
     if (step.logprob !== null && step.logprob !== undefined) facts.push(`probability ${percent(Math.exp(step.logprob))} under the model`);
     if (step.parts && step.parts.length > 1) facts.push(`one of ${step.parts.length} tokens written together`);
     const shown = [element("p", {}, element("code", { class: `token ${step.kind}` }, visible(part)), ` token ${index + 1}: `, KINDS[step.kind], facts.length ? ` (${facts.join(", ")})` : "")];
+    if (isForm) shown.push(element("p", { class: "hint" }, `It belongs to the form: ${FORM_IS}.`));
     if (step.before && place === 0) shown.push(this.likely(step));
     else if (step.before) shown.push(element("p", { class: "hint" }, "It came with the token before it; what else was likely is shown there."));
     this.detail.replaceChildren(...shown);
@@ -202,6 +233,8 @@ class View {
         element("tbody", {}, ...step.after.map((one) => row(one, true)))));
   }
 }
+
+function plural(count, one, many) { return `${count} ${count === 1 ? one : many}`; }
 
 /** The button that goes through light, dark, and as the system has it. */
 function themes(button) {
