@@ -448,3 +448,56 @@ def test_a_password_in_the_address_is_never_shown() -> None:
         model.complete([], None, Sampling(9))
     assert "hush" not in str(caught.value)
     assert "hush" not in model.name
+
+
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+SEEN = [{"role": "user", "content": [
+    {"type": "text", "text": "Weather here?"},
+    {"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}}]}]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llama.cpp", "openai"])
+def test_pictures_go_through(dialect: str) -> None:
+    """Law: a model of another server gets the picture where it stands, and calls as ever."""
+    with upstream(saying(CALL)) as behind, front(behind, dialect) as served:
+        message = served.chat(messages=SEEN, tools=[WEATHER]).json()["choices"][0]["message"]
+        assert message["tool_calls"][0]["function"]["arguments"] == '{"city": "Paris"}'
+        assert behind.asked[0]["messages"][-1] == SEEN[0]
+        parts = [{"type": "input_text", "text": "Weather here?"},
+                 {"type": "input_image", "image_url": PICTURE, "detail": "low"}]  # fmt: skip
+        served.respond(input=[{"role": "user", "content": parts}])
+        assert behind.asked[1]["messages"] == SEEN
+        large = {"type": "image_url", "image_url": {"url": f"{PICTURE}{'A' * (8 << 20)}"}}
+        assert served.chat(messages=[{"role": "user", "content": [large]}]).status_code == 200
+
+
+def test_pictures_as_ollama_has_them() -> None:
+    """Law: where Ollama is asked in its own form, a picture is where that form has it."""
+    line = {"message": {"content": CALL}, "done": True, "done_reason": "stop", "eval_count": 3}
+    reply = stream(json.dumps(line).encode() + b"\n", kind="application/x-ndjson")
+    with upstream(reply) as behind, front(behind, "ollama") as served:
+        body = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
+        answer = served.chat(messages=SEEN, **body).json()
+        assert answer["choices"][0]["finish_reason"] == "tool_calls"
+        assert answer["usage"]["completion_tokens"] == 3
+        said = behind.asked[0]["messages"][-1]
+        assert (said["content"], said["images"]) == ("Weather here?", ["iVBORw0KGgo="])
+        url = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
+        refused = served.chat(messages=[{"role": "user", "content": [url]}], **body)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "messages")
+
+
+def test_pictures_are_refused_where_nobody_reads_them(shared: Running) -> None:
+    """Law: a model of text says that it is one, naming the part; an address of a file is none."""
+    refused = shared.chat(messages=SEEN)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (400, "unsupported_content")
+    assert error["param"] == "messages[0].content[1]"
+    assert "leave the picture out" in error["message"]
+    parts = [{"type": "input_image", "image_url": PICTURE}]
+    refused = shared.respond(input=[{"role": "user", "content": parts}])
+    assert refused.json()["error"]["param"] == "input[0].content[0]"
+    local = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
+    with upstream(saying("x")) as behind, front(behind) as served:
+        assert error_of(served, messages=[{"role": "user", "content": [local]}])[0] == 400
+        assert not behind.asked

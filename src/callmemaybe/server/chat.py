@@ -21,6 +21,7 @@ from callmemaybe.server.common import (
     thinking_budget,
 )
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
+from callmemaybe.server.images import message_content
 from callmemaybe.server.request_models import ChatRequest, ChatSchemaFormat
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta
@@ -53,7 +54,10 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
     count = request.n or 1
     if count > config.max_choices:
         raise unsupported("n", f"'n' is {count}; this server gives at most {config.max_choices}.")
-    messages = [_message(one) for one in request.messages]
+    messages = [
+        _message(one, served, f"messages[{place}].content")
+        for place, one in enumerate(request.messages)
+    ]
     check_history(messages, "messages", served)
     tools = read_tools(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
@@ -94,11 +98,13 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
     return found
 
 
-def _message(message: Any) -> dict[str, Any]:
+def _message(message: Any, served: ServedModel, where: str) -> dict[str, Any]:
     """Return a message as prompts need it: text in one part, "developer" as "system"."""
     as_prompt: dict[str, Any] = message.model_dump(exclude_none=True)
     if isinstance(message.content, list):
-        as_prompt["content"] = "".join(part.text for part in message.content)
+        as_prompt["content"] = message_content(
+            message.content, where, served.name, reads_images=served.reads_images
+        )
     if message.role == "developer":
         as_prompt["role"] = "system"
     as_prompt.setdefault("content", "")

@@ -112,6 +112,8 @@ class ServedModel:
     format: Format
     created: int
     config: ServerConfig
+    #: Whether it reads pictures.
+    reads_images: bool = False
 
     @property
     def fingerprint(self) -> str:

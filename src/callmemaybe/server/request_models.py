@@ -223,13 +223,31 @@ ResponsesFormat = Annotated[
 
 
 class TextPart(RequestObject):
-    """A part of a message; only text is supported."""
+    """A part of a message: text."""
 
     type: Literal["text"]
     text: str
 
 
+Detail = Literal["auto", "low", "high", "original"]
+
+
+class ImageAddress(RequestObject):
+    """Where a picture is: in the address itself (``data:``), or on the web."""
+
+    url: str
+    detail: Detail | None = None
+
+
+class ChatImagePart(RequestObject):
+    """A part of a message: a picture, for models that read pictures."""
+
+    type: Literal["image_url"]
+    image_url: ImageAddress
+
+
 Content = str | Annotated[list[TextPart], _FIRST, Field(min_length=1)]
+UserContent = str | Annotated[list[TextPart | ChatImagePart], _FIRST, Field(min_length=1)]
 
 
 class ChatSystemMessage(RequestObject):
@@ -244,7 +262,7 @@ class ChatUserMessage(RequestObject):
     """A message of the user."""
 
     role: Literal["user"]
-    content: Content
+    content: UserContent
     name: str | None = None
 
 
@@ -353,10 +371,19 @@ class ChatRequest(RequestObject):
 
 
 class InputTextPart(RequestObject):
-    """A part of a message; only text is supported."""
+    """A part of a message: text."""
 
     type: Literal["input_text"]
     text: str
+
+
+class InputImagePart(RequestObject):
+    """A part of a message: a picture, for models that read pictures."""
+
+    type: Literal["input_image"]
+    image_url: str
+    detail: Detail | None = None
+    file_id: None = None
 
 
 class OutputTextPart(EchoedObject):
@@ -374,7 +401,12 @@ class InputMessage(EchoedObject):
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | Annotated[list[InputTextPart | OutputTextPart], _FIRST, Field(min_length=1)]
+    content: (
+        str
+        | Annotated[
+            list[InputTextPart | OutputTextPart | InputImagePart], _FIRST, Field(min_length=1)
+        ]
+    )
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
     phase: None = None
@@ -398,7 +430,7 @@ class InputFunctionResult(EchoedObject):
 
     type: Literal["function_call_output"]
     call_id: Annotated[str, Field(min_length=1)]
-    output: str | Annotated[list[InputTextPart], _FIRST, Field(min_length=1)]
+    output: str | Annotated[list[InputTextPart | InputImagePart], _FIRST, Field(min_length=1)]
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
 

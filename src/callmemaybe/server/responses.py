@@ -20,6 +20,7 @@ from callmemaybe.server.common import (
     thinking_budget,
 )
 from callmemaybe.server.http_errors import ApiError, invalid_value
+from callmemaybe.server.images import message_content
 from callmemaybe.server.request_models import (
     InputFunctionCall,
     InputFunctionResult,
@@ -56,7 +57,7 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
     """Return the turn of a request: always one."""
     config = served.config
     served.check_name(request.model)
-    messages = _messages(request)
+    messages = _messages(request, served)
     check_history(messages, "input", served)
     tools = read_tools(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
@@ -95,18 +96,23 @@ def _wants_logprobs(request: ResponsesRequest) -> bool:
     return bool(request.include or request.top_logprobs)
 
 
-def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
+def _messages(request: ResponsesRequest, served: ServedModel) -> list[dict[str, Any]]:
     """Return the input as messages of the chat interface; calls of one turn in one message."""
     messages: list[dict[str, Any]] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
     if isinstance(request.input, str):
         return [*messages, {"role": "user", "content": request.input}]
-    for item in request.input:
+    for place, item in enumerate(request.input):
         match item:
             case InputMessage():
                 role = "system" if item.role == "developer" else item.role
-                messages.append({"role": role, "content": _text(item.content)})
+                messages.append(
+                    {
+                        "role": role,
+                        "content": _content(item.content, served, f"input[{place}].content"),
+                    }
+                )
             case InputFunctionCall():
                 call = {"id": item.call_id, "type": "function",
                         "function": {"name": item.name, "arguments": item.arguments}}  # fmt: skip
@@ -115,12 +121,12 @@ def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
                 messages[-1].setdefault("tool_calls", []).append(call)
             case InputFunctionResult():
                 messages.append({"role": "tool", "tool_call_id": item.call_id,
-                                 "content": _text(item.output)})  # fmt: skip
+                                 "content": _content(item.output, served, f"input[{place}].output")})  # fmt: skip
     return messages
 
 
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(part.text for part in content)
+def _content(content: Any, served: ServedModel, where: str) -> Any:
+    return message_content(content, where, served.name, reads_images=served.reads_images)
 
 
 class ResponseBuilder:

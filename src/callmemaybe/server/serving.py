@@ -35,6 +35,7 @@ from callmemaybe.server.app import ServerApp
 from callmemaybe.server.common import ServedModel
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.gc_tuning import tune_gc
+from callmemaybe.server.images import BODY_BYTES
 from callmemaybe.server.observability import FailureFilter, JsonLog, RequestObserver, library_logs
 from callmemaybe.server.scheduler import TaskRunner, ThreadRunner, TurnScheduler
 from callmemaybe.wire.grounding import GroundingConfig
@@ -224,7 +225,11 @@ def application(
         runner = batch = DecodeBatch(model, max_tasks=config.slots)
         prefixes = PrefixCache(batch, config.cache_bytes)
         generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
-    served = ServedModel(name or model.name, generator.format, int(time.time()), config)
+    if generator.reads_images:
+        config = replace(config, body_bytes=max(config.body_bytes, BODY_BYTES))
+    served = ServedModel(
+        name or model.name, generator.format, int(time.time()), config, generator.reads_images
+    )
 
     def make_scheduler() -> TurnScheduler:
         return TurnScheduler(generator, runner, config, new_id=served.new_call_id)
