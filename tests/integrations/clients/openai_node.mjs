@@ -23,7 +23,12 @@ const functions = {
   set_light: {
     description: "Set the brightness of the light in a room.",
     parameters: object({ room: { type: "string" }, percent: { type: "integer" } }),
-    run: () => "done",
+    run: ({ room, percent }) => `the light in the ${room} is at ${percent} percent`,
+  },
+  find_person: {
+    description: "Find out in which city a person lives.",
+    parameters: object({ name: { type: "string" } }),
+    run: () => "Oslo",
   },
 };
 const tools = Object.entries(functions).map(([name, { description, parameters }]) => ({
@@ -57,7 +62,7 @@ const flows = {
     same(choices[0].finish_reason, "tool_calls");
   },
   "two calls in one turn": async () => {
-    const messages = [user("What's the weather in Paris and in Oslo?")];
+    const messages = [user("What's the weather in Paris and what's the weather in Oslo?")];
     const { choices } = await client.chat.completions.create({ model, tools, messages });
     same(calls(choices[0].message), [PARIS, ["get_weather", { city: "Oslo" }]]);
   },
@@ -65,6 +70,12 @@ const flows = {
     const runner = client.chat.completions.runTools({ model, tools: callable(), messages: [user(ASK)] });
     has(await runner.finalContent(), "22");
     same(ran, [PARIS]);
+  },
+  "two-step loop": async () => {
+    const messages = [user("Find out in which city Ada lives, then tell me the weather there.")];
+    const runner = client.chat.completions.runTools({ model, tools: callable(), messages });
+    has(await runner.finalContent(), "22");
+    same(ran, [["find_person", { name: "Ada" }], ["get_weather", { city: "Oslo" }]]);
   },
   "streamed call": async () => {
     const stream = client.chat.completions.stream({ model, tools, messages: [user(ASK)] });
@@ -80,7 +91,7 @@ const flows = {
   },
   "structured output": async () => {
     const response_format = zodResponseFormat(Place, "place");
-    const { choices } = await client.chat.completions.parse({ model, response_format, messages: [user("I live in Paris")] });
+    const { choices } = await client.chat.completions.parse({ model, response_format, messages: [user("I live in Paris.")] });
     same(choices[0].message.parsed, { city: "Paris" });
   },
   "forced tool": async () => {
@@ -89,7 +100,7 @@ const flows = {
     same(calls(choices[0].message), [PARIS]);
   },
   "no tools": async () => {
-    const { choices } = await client.chat.completions.create({ model, messages: [user("Hello!")] });
+    const { choices } = await client.chat.completions.create({ model, messages: [user("Say hello.")] });
     if (!choices[0].message.content) throw new Error("no text");
     same(choices[0].finish_reason, "stop");
   },
@@ -116,7 +127,7 @@ const flows = {
     const { choices } = await client.chat.completions.create({ model, tools, messages: [SYSTEM, user(ASK)] });
     same(calls(choices[0].message), [PARIS]);
   },
-  "responses": async () => {
+  "responses loop": async () => {
     const flat = tools.map(({ type, function: one }) => ({ type, ...one, strict: true }));
     const first = await client.responses.create({ model, tools: flat, input: [user(ASK)] });
     const [call] = first.output;
@@ -125,14 +136,26 @@ const flows = {
     const second = await client.responses.create({ model, tools: flat, input: [user(ASK), ...first.output, result] });
     has(second.output_text, "22");
     const format = zodTextFormat(Place, "place");
-    const third = await client.responses.parse({ model, input: "I live in Paris", text: { format } });
+    const third = await client.responses.parse({ model, input: "I live in Paris.", text: { format } });
     same(third.output_parsed, { city: "Paris" });
+  },
+  // No budget lets a tool run with arguments that were cut off or made up.
+  "budget": async () => {
+    let first;
+    for (let max_tokens = 1; max_tokens <= 60; max_tokens++) {
+      ran = [];
+      const runner = client.chat.completions.runTools({ model, stream: true, max_tokens, tools: callable(), messages: [user(ASK)] });
+      try { await runner.finalContent(); } catch (error) { if (!(error instanceof OpenAI.OpenAIError)) throw error; }
+      if (ran.length) { same(ran, [PARIS]); first ??= max_tokens; }
+    }
+    if (!first) throw new Error("no call within 60 tokens");
+    return `whole from ${first} tokens`;
   },
 };
 
 for (const [flow, run] of Object.entries(flows)) {
   ran = [];
-  let note = "";
-  try { await run(); } catch (error) { note = String(error?.message ?? error).slice(0, 300) || "failed"; }
-  console.log(JSON.stringify({ flow, passed: !note, note }));
+  let passed = true, note;
+  try { note = await run(); } catch (error) { passed = false; note = String(error?.message ?? error).slice(0, 300); }
+  console.log(JSON.stringify({ flow, passed, note: note ?? "" }));
 }
