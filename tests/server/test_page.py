@@ -18,6 +18,8 @@ from callmemaybe.server.page import playground, viewer
 from callmemaybe.tools import ToolCall
 from callmemaybe.wire.formats import nano
 from tests.server.conftest import BERN, PARIS, Start, calling
+from tests.server.test_upstream import calling as upstream_calling
+from tests.server.test_upstream import front, saying, upstream
 
 selenium = pytest.importorskip("selenium", reason="the extra clients is not installed")
 from selenium import webdriver  # noqa: E402 - it may be missing
@@ -403,6 +405,28 @@ def test_earlier_messages_are_taken_and_shown(browser: Any, start: Start) -> Non
     until(browser, lambda: "write a request" in status(browser))
 
 
+@needs_browser
+def test_a_model_of_another_server_is_played_without_tokens(browser: Any) -> None:
+    """In front of another server the page asks for no steps, says so, and shows calls and texts as they come."""
+    replies = [
+        upstream_calling("get_weather", '{"city": "Paris", "unit": "celsius"}'),
+        saying("It rains."),
+    ]
+    with upstream(*replies) as behind, front(behind, "openai") as served:
+        answer = served.chat(stream=True, callmemaybe={"steps": True})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "callmemaybe.steps")
+        browser.get(served.url)
+        until(browser, lambda: all_of(browser, "#choice option"))
+        assert "tells no tokens" in browser.find_element(By.ID, "result").text
+        browser.find_element(By.ID, "run").click()
+        until(browser, lambda: status(browser) == "One call.")
+        assert not all_of(browser, ".inside")[0].is_displayed()
+        until(browser, lambda: all_of(browser, "#next-0"))[0].send_keys("rain")
+        browser.find_element(By.CSS_SELECTOR, ".next button").click()
+        until(browser, lambda: status(browser) == "An answer in text.")
+    check_no_complaints(browser)
+
+
 #: The smallest PNG: one pixel.
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -410,23 +434,44 @@ PIXEL = base64.b64decode(
 
 
 @needs_browser
-def test_a_picture_goes_to_the_model(browser: Any, start: Start, tmp_path: Path) -> None:
-    """A picked picture becomes a part of the request and is shown; a model that takes none says so."""
+def test_a_picture_goes_to_the_model(browser: Any, tmp_path: Path) -> None:
+    """A picked picture becomes a part of the request and is shown, also when its calls have their results."""
     file = tmp_path / "pixel.png"
     file.write_bytes(PIXEL)
+    replies = [
+        upstream_calling("get_weather", '{"city": "Paris", "unit": "celsius"}'),
+        saying("Rain."),
+    ]
+    with upstream(*replies) as behind, front(behind, "openai") as served:
+        browser.get(served.url)
+        until(browser, lambda: all_of(browser, "#choice option"))
+        browser.find_element(By.ID, "picture").send_keys(str(file))
+        until(browser, lambda: browser.execute_script("return picture"))
+        browser.find_element(By.ID, "run").click()
+        until(browser, lambda: status(browser) == "One call.")
+        assert len(all_of(browser, ".turns img[src^='data:image/png']")) == 1
+        until(browser, lambda: all_of(browser, "#next-0"))[0].send_keys("rain")
+        browser.find_element(By.CSS_SELECTOR, ".next button").click()
+        until(browser, lambda: status(browser) == "An answer in text.")
+    for asked in behind.asked:
+        content = next(one["content"] for one in asked["messages"] if one["role"] == "user")
+        (url,) = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+        assert base64.b64decode(url.partition(",")[2]) == PIXEL
+    check_no_complaints(browser)
+
+
+@needs_browser
+def test_a_model_that_takes_no_pictures_says_so(browser: Any, start: Start) -> None:
+    """The field is closed and says why; a pasted picture is refused in a sentence."""
     browser.get(start(calling(PARIS)).url)
     until(browser, lambda: all_of(browser, "#choice option"))
-    browser.execute_script(
-        "const ask = window.fetch; window.fetch = (url, how) => { window.sent = how.body; return ask(url, how); };"
-    )
-    browser.find_element(By.ID, "picture").send_keys(str(file))
-    until(browser, lambda: browser.execute_script("return picture"))
+    assert not browser.find_element(By.ID, "picture").is_enabled()
+    assert browser.find_element(By.ID, "noPicture").text == "talker takes no pictures."
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    pasted = json.dumps([{"role": "user", "content": [part]}])
+    browser.execute_script("fill({earlier: arguments[0]})", pasted)
     browser.find_element(By.ID, "run").click()
-    until(browser, lambda: "takes no pictures" in status(browser))
-    parts = json.loads(browser.execute_script("return window.sent"))["messages"][0]["content"]
-    assert [part["type"] for part in parts] == ["text", "image_url"]
-    assert base64.b64decode(parts[1]["image_url"]["url"].partition(",")[2]) == PIXEL
-    assert len(all_of(browser, ".turns img[src^='data:image/png']")) == 1
+    until(browser, lambda: "'talker' reads text only" in status(browser))
     check_no_complaints(browser)
 
 
@@ -467,7 +512,7 @@ def test_pages_ask_for_nothing_from_elsewhere() -> None:
     assert "unsafe" not in policy
     told = re.search(r'id="data">(.*?)</script>', page.text)
     assert told is not None
-    assert json.loads(told[1]) == {"model": "m", "needsKey": True}
+    assert json.loads(told[1]) == {"model": "m", "needsKey": True, "steps": True, "pictures": False}
 
 
 def test_no_name_breaks_out_of_the_page() -> None:

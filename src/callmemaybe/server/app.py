@@ -73,7 +73,10 @@ class ServerApp:
         self._logged_unread: set[str] = set()
         self._observers = [self._metrics, *self.observers]
         self._document = json_bytes(document(self.served))
-        self._page = playground(self.served.name, needs_key=bool(self._config.keys))
+        self._page = playground(
+            self.served.name, needs_key=bool(self._config.keys), has_steps=self.served.has_steps,
+            reads_images=self.served.reads_images,
+        )  # fmt: skip
 
     @property
     def scheduler(self) -> TurnScheduler:

@@ -51,6 +51,10 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
     """Return a turn for each choice."""
     config = served.config
     served.check_name(request.model)
+    if request.callmemaybe and request.callmemaybe.steps and not served.has_steps:
+        raise unsupported(
+            "callmemaybe.steps", "The model is on another server, which tells no steps."
+        )
     count = request.n or 1
     if count > config.max_choices:
         raise unsupported("n", f"'n' is {count}; this server gives at most {config.max_choices}.")

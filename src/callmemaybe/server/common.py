@@ -114,6 +114,8 @@ class ServedModel:
     config: ServerConfig
     #: Whether it reads pictures.
     reads_images: bool = False
+    #: Whether its tokens can be watched: it runs in this process.
+    has_steps: bool = True
 
     @property
     def fingerprint(self) -> str:

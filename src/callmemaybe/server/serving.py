@@ -228,8 +228,9 @@ def application(
     if generator.reads_images:
         config = replace(config, body_bytes=max(config.body_bytes, BODY_BYTES))
     served = ServedModel(
-        name or model.name, generator.format, int(time.time()), config, generator.reads_images
-    )
+        name or model.name, generator.format, int(time.time()), config, generator.reads_images,
+        has_steps=not isinstance(model, RemoteModel),
+    )  # fmt: skip
 
     def make_scheduler() -> TurnScheduler:
         return TurnScheduler(generator, runner, config, new_id=served.new_call_id)

@@ -31,9 +31,11 @@ class Page:
     headers: Mapping[str, str]
 
 
-def playground(model: str, *, needs_key: bool) -> Page:
-    """Return the playground of a server."""
-    told = {"model": model, "needsKey": needs_key}
+def playground(
+    model: str, *, needs_key: bool, has_steps: bool = True, reads_images: bool = False
+) -> Page:
+    """Return the playground of a server; ``has_steps``: it can tell the tokens of its model."""
+    told = {"model": model, "needsKey": needs_key, "steps": has_steps, "pictures": reads_images}
     text, policy = _assemble("playground.html", ["view.js", "playground.js"], told, "'self'", {})
     headers = {
         **_HEADERS,

@@ -35,11 +35,12 @@ for (const id of ["example", "request", "tools", "choice", "parallel", "temperat
 const INTRO = [
   element("h2", {}, "Nothing has run yet"),
   element("p", {}, "Press Run, and the answer appears here:"),
-  element("ul", {},
+  data.steps ? element("ul", {},
     element("li", {}, "the calls, in the order the model makes them, or its answer in text;"),
     element("li", {}, "each token with who decided it: ", ...Object.keys(KINDS).flatMap((kind) => [element("span", { class: `token ${kind}` }, kind), " "]), "by the grammar, a draft or the model;"),
     element("li", {}, "what else was likely at a token, and what the grammar removed;"),
-    element("li", {}, "the probability of each function, and what the answer cost.")),
+    element("li", {}, "the probability of each function, and what the answer cost."))
+    : element("p", {}, "the calls, in the order the model makes them, or its answer in text. The model is on another server, which tells no tokens."),
   element("p", {}, "Then send the calls' results, as an agent would, and the conversation goes on."),
 ];
 const view = new View(document.getElementById("result"), INTRO);
@@ -117,8 +118,9 @@ function body(given, messages) {
   const tools = toolsOf(given.tools);
   const asked = {
     model: data.model, messages, stream: true,
-    temperature: given.temperature, seed: given.seed, max_completion_tokens: given.most, callmemaybe: { steps: true },
+    temperature: given.temperature, seed: given.seed, max_completion_tokens: given.most,
   };
+  if (data.steps) asked.callmemaybe = { steps: true };
   if (tools.length) {
     asked.tools = tools;
     asked.parallel_tool_calls = given.parallel;
@@ -196,13 +198,6 @@ function offer(calls, text) {
   }
 }
 
-/** Why the server refuses, for people. */
-async function refusal(response) {
-  const error = (await response.json()).error;
-  const isPicture = picture && /content\[\d+\]/.test(error.param || "");
-  return `Refused by the server: ${isPicture ? `${data.model} takes no pictures. ` : ""}${error.message}`;
-}
-
 function run() {
   turns = [];
   ask();
@@ -216,7 +211,7 @@ function tell(finish, calls, text, refused, unread) {
     length: text ? "Cut off: the tokens were used up." : "Cut off: the tokens were used up, so there is no call.",
   };
   const left = unread ? ` This model reads one request only; it did not read: ${unread}.` : "";
-  const rule = text && !view.steps.length ? " The server made it by a rule; the model wrote no token." : "";
+  const rule = data.steps && text && !view.steps.length ? " The server made it by a rule; the model wrote no token." : "";
   view.say((words[finish] || "The answer ended early.") + rule + left, finish === "length" || Boolean(refused));
 }
 
@@ -244,7 +239,7 @@ async function ask() {
     const headers = { "content-type": "application/json" };
     if (form.key.value) headers.authorization = `Bearer ${form.key.value}`;
     const response = await fetch("v1/chat/completions", { method: "POST", headers, body: JSON.stringify(body(given, messages)), signal: mine.signal });
-    if (!response.ok) throw new Error(await refusal(response));
+    if (!response.ok) throw new Error(`Refused by the server: ${(await response.json()).error.message}`);
     for await (const event of events(response)) {
       if (event.error) throw new Error(event.error.message);
       const ours = event.callmemaybe;
@@ -279,6 +274,8 @@ form.example.addEventListener("change", () => {
   const one = EXAMPLES[form.example.value];
   fill({ request: one.request, tools: JSON.stringify(one.tools, null, 1), choice: "auto", earlier: one.earlier ? JSON.stringify(one.earlier, null, 1) : "" });
 });
+form.picture.disabled = !data.pictures;
+document.getElementById("noPicture").textContent = data.pictures ? "" : `${data.model} takes no pictures.`;
 form.picture.addEventListener("change", () => {
   const file = form.picture.files[0];
   picture = "";
