@@ -105,6 +105,8 @@ def install(program: ClientProgram, cache: Path, *, update: bool) -> tuple[list[
             ]
             subprocess.run([*pip, "install", *packages], check=True)
         else:
+            # Without one, npm installs into the next folder above that has one.
+            (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
             subprocess.run(
                 ["npm", "install", "--silent", "--no-fund", "--no-audit", *packages],
                 check=True, cwd=folder,
