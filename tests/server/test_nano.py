@@ -272,6 +272,17 @@ def test_where_nothing_fits_it_says_so(client: httpx2.Client) -> None:
     )
 
 
+def test_where_nothing_fits_its_probabilities_are_told(client: httpx2.Client) -> None:
+    """The choice of no function is a choice: who asks for the steps gets its distribution."""
+    body = {"model": "nano", "messages": [{"role": "user", "content": "Who wrote Hamlet?"}],
+            "tools": [WEATHER], "stream": True, "callmemaybe": {"steps": True}}  # fmt: skip
+    lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")[:-2]
+    told = [json.loads(line.removeprefix("data: ")).get("callmemaybe", {}) for line in lines]
+    (end,) = [one["end"] for one in told if "end" in one]
+    assert end["distribution"][0][0] is None
+    assert sum(chance for _, chance in end["distribution"]) == pytest.approx(1)
+
+
 def test_responses_take_part_in_a_loop_too(client: httpx2.Client) -> None:
     """The same over the other interface: a call, its output, an answer."""
     tools = [{"type": "function", **WEATHER["function"]}]

@@ -239,11 +239,12 @@ class SingleRequestTurns:
         text = result.calls[0].arguments
         if not is_object:
             text = json.dumps(json.loads(text)["value"], ensure_ascii=False)
-        return self._said(text, result)
+        # What was chosen was no function of the client's.
+        return self._said(text, replace(result, distribution={}))
 
     def _said(self, text: str, result: TurnResult | None = None) -> TurnResult:
         made = result or TurnResult(prompt_tokens=0)
-        return replace(made, text=text, calls=(), ended="stop", distribution={})
+        return replace(made, text=text, calls=(), ended="stop")
 
 
 def text_events(result: TurnResult) -> tuple[StreamEvent, ...]:

@@ -90,7 +90,7 @@ function fill(given) {
   if (typeof given.choice === "string") form.choice.value = given.choice;
   if (!form.choice.value) form.choice.value = "auto";
   form.earlier.value = typeof given.earlier === "string" ? given.earlier : "";
-  document.getElementById("before").open = Boolean(form.earlier.value);
+  document.getElementById("before").open = Boolean(form.earlier.value) && !narrow.matches;
   turns = Array.isArray(given.turns) ? given.turns : [];
 }
 
