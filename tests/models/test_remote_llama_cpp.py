@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -105,3 +106,32 @@ def test_random_weights_answer_in_the_language(address: str) -> None:
 def test_the_server_is_told_to_be_llama_cpp(address: str) -> None:
     """Its list of models tells what it is."""
     assert RemoteModel(address).dialect == "llama.cpp"
+
+
+def test_our_server_in_front_of_it(address: str) -> None:
+    """Law: whatever random weights say, what comes out in front is a call that fits, whole or streamed."""
+    pytest.importorskip("starlette", reason="the extra server is not installed")
+    from callmemaybe.server.config import ServerConfig
+    from callmemaybe.server.serving import application
+    from tests.server.conftest import Seen, running
+
+    model, config, seen = RemoteModel(address), ServerConfig(port=0), Seen()
+    served = running(application(model, config), config, model, seen)
+    tools = [{"type": "function", "function": TOOLS[1]["function"]}]
+    body = {"model": model.model, "tools": tools, "tool_choice": "required",
+            "parallel_tool_calls": False}  # fmt: skip
+    try:
+        answer = served.chat(**body)
+        assert answer.status_code == 200, answer.text
+        (call,) = answer.json()["choices"][0]["message"]["tool_calls"]
+        arguments = json.loads(call["function"]["arguments"])
+        assert arguments["colour"] in ("red", "grün")
+        assert 1 <= arguments["coats"] <= 12
+        chunks = served.chunks(**body)
+        assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+        text = served.chunks(model=model.model, max_tokens=5)
+        assert text[-1]["choices"][0]["finish_reason"] in ("length", "stop")
+        auto = served.chat(model=model.model, tools=tools, max_tokens=64).json()["choices"][0]
+        assert auto["finish_reason"] in ("length", "stop", "tool_calls")
+    finally:
+        served.close()

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -100,6 +101,8 @@ class HttpExchange:
                     limits=httpx.Limits(max_connections=256, max_keepalive_connections=64),
                 )
                 self._process = os.getpid()
+                # Connections that are kept open belong to the loop, and are closed there.
+                weakref.finalize(self, _close, self._client).atexit = False
             client = self._client
         return asyncio.run_coroutine_threadsafe(
             self._run(client, method, path, body, parts), _running_loop()
@@ -172,6 +175,10 @@ def _running_loop() -> asyncio.AbstractEventLoop:
             loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="upstream", daemon=True).start()
         return loop
+
+
+def _close(client: Any) -> None:
+    asyncio.run_coroutine_threadsafe(client.aclose(), _running_loop())
 
 
 def waiting(seconds: float) -> Generator[None, None, None]:
