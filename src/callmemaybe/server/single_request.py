@@ -3,7 +3,8 @@
 What such a model does not read (instructions, earlier turns) is left out and named. What it cannot write is made
 by rules that can be stated:
 
-- After the results of functions that are offered it answers in text, which is rendered from the results. Where the client wants a call
+- A compound request becomes several calls (see :mod:`callmemaybe.server.several_calls`).
+- After the results of functions that are offered it makes the calls that the request still asks for; then it answers in text, which is rendered from the results. Where the client wants a call
   (``tool_choice``), it fills a function that it has not called yet, with the results behind the request.
 - An answer by a JSON Schema is the filling of one function with that schema.
 - Where it is to answer in text, or no function fits, it says so in a sentence.
@@ -13,13 +14,16 @@ by rules that can be stated:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
-from callmemaybe.generation.turn import TurnGenerator
+from callmemaybe.generation.turn import TurnGenerator, TurnStream
 from callmemaybe.server.framing import is_final, plain_conversation, request_within, text_parameter
+from callmemaybe.server.several_calls import Turn, call_parts, follow_up
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallStarted,
@@ -31,6 +35,7 @@ from callmemaybe.tools import (
 from callmemaybe.wire.output_grammar import OutputSpec
 
 Message = Mapping[str, Any]
+Opened = Callable[[TurnStream], None]
 #: What it says where it has nothing to call.
 NO_TEXT = "I can only call functions; there is none to call here."
 NOTHING_FITS = "None of the functions fits this request."
@@ -141,13 +146,15 @@ class SingleRequestTurns:
             request = replace(request, results=offered)
         self._request, self._tools, self._spec = request, tools, spec
 
-    def run(
-        self, options: Any, opened: Callable[[Any], None]
-    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+    def run(self, options: DecodingConfig, opened: Opened) -> Turn:
         """Yield the events of each step; return the turn's result. ``opened`` gets each stream of the model."""
         request, spec, tools = self._request, self._spec, self._tools
         if spec.calls and any(map(is_final, self._allowed())):
             return (yield from self._call_final_last(options, opened))
+        if request.results and tools and spec.calls and spec.answer is None:
+            more = yield from self._call_more(options, opened)
+            if more.calls or more.ended != "stop":
+                return more
         if request.results and spec.calls and not spec.no_call:
             return (
                 yield from self._call(
@@ -155,9 +162,7 @@ class SingleRequestTurns:
                 )
             )
         if tools and spec.calls and not request.results:
-            result = yield from self._call(
-                request.text, tools, replace(spec, answer=None), options, opened
-            )
+            result = yield from self._call_parts(tools, replace(spec, answer=None), options, opened)
             if result.calls or result.ended != "stop" or spec.answer is None:
                 return (
                     result
@@ -172,17 +177,15 @@ class SingleRequestTurns:
         only = self._spec.only
         return [tool for tool in self._tools if only is None or tool.name in only]
 
-    def _call_final_last(
-        self, options: Any, opened: Callable[[Any], None]
-    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+    def _call_final_last(self, options: DecodingConfig, opened: Opened) -> Turn:
         """Call a function that hands in the final answer if there are results, or none of the others fits."""
         request, spec = self._request, replace(self._spec, answer=None)
         final = [tool for tool in self._allowed() if is_final(tool)]
         others = [tool for tool in self._allowed() if not is_final(tool)]
         said, tried = render_results(request.results), None
         if not request.results and others:
-            tried = yield from self._call(
-                request.text, others, replace(spec, no_call=True), options, opened
+            tried = yield from self._call_parts(
+                others, replace(spec, no_call=True), options, opened
             )
             if tried.calls or tried.ended != "stop":
                 return tried
@@ -198,6 +201,31 @@ class SingleRequestTurns:
         yield (CallStarted(0, final[0].name), ArgumentsDelta(0, arguments.encode()))
         return replace(self._said("", tried), calls=(ToolCall(final[0].name, arguments),))
 
+    def _call_parts(
+        self,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        options: DecodingConfig,
+        opened: Opened,
+        made: Sequence[str] = (),
+    ) -> Turn:
+        budget = options.over(self._generator.decoding).budget
+        call = partial(self._call, options=options, opened=opened)
+        return (yield from call_parts(call, self._request.text, tools, spec, budget, made))
+
+    def _call_more(self, options: DecodingConfig, opened: Opened) -> Turn:
+        """Call what is left of a compound request, or what a result leads to; or nothing."""
+        made = [name for name, _ in self._request.results]
+        tools, found = (
+            self._allowed(),
+            ", ".join(_plain(content) for _, content in self._request.results),
+        )
+        more = yield from self._call_parts(tools, self._spec, options, opened, made)
+        if more.calls or more.ended != "stop":
+            return more
+        call = partial(self._call, options=options, opened=opened)
+        return (yield from follow_up(call, self._request.text, made, found, tools, self._spec))
+
     def _open_tools(self) -> Sequence[ToolSpec]:
         called = {name for name, _ in self._request.results}
         return [tool for tool in self._tools if tool.name not in called] or self._tools
@@ -207,9 +235,9 @@ class SingleRequestTurns:
         text: str,
         tools: Sequence[ToolSpec],
         spec: OutputSpec,
-        options: Any,
-        opened: Callable[[Any], None],
-    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+        options: DecodingConfig,
+        opened: Opened,
+    ) -> Turn:
         if spec.only is not None:
             names = {tool.name for tool in tools}
             tools = tools if names >= {*spec.only} else self._tools
@@ -218,9 +246,7 @@ class SingleRequestTurns:
         yield from stream
         return stream.result
 
-    def _fill(
-        self, schema: Mapping[str, Any], options: Any, opened: Callable[[Any], None]
-    ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
+    def _fill(self, schema: Mapping[str, Any], options: DecodingConfig, opened: Opened) -> Turn:
         is_object = schema.get("type", "object") == "object"
         parameters = schema if is_object else {
             "type": "object", "properties": {"value": schema}, "required": ["value"]
