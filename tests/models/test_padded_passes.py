@@ -79,6 +79,21 @@ def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.Monkey
     assert sorted(shapes) == [(1, 1), (1, 1), (2, 1)]
 
 
+def test_prompts_that_are_kept_hold_no_pool(tiny: Maker) -> None:
+    """A prompt without logits is fed for a cache, where a slot would keep a pool alive that others have left."""
+    model = load(tiny, "placed")
+    kept = [model.open() for _ in range(3)]
+    kept[0].feed_batch([Feed(session, [at, 7], keep=0) for at, session in enumerate(kept)])
+    turns = [session.fork() for session in kept]
+    logits = turns[0].feed_batch([Feed(session, [2]) for session in turns])
+    pool = model._engine.pool
+    assert pool is not None
+    assert all(pool.slot(session.cache) is not None for session in turns)
+    assert all(pool.slot(session.cache) is None for session in kept)
+    for at, found in enumerate(logits):
+        np.testing.assert_allclose(found, model.open().feed([at, 7, 2]), atol=1e-5)
+
+
 @pytest.mark.parametrize("layout", ["genai", "placed"])
 def test_a_full_context_beside_others(tiny: Maker, layout: str) -> None:
     """A sequence at the end of its context goes on beside short ones, and fails alone."""

@@ -292,6 +292,7 @@ def test_models_health_and_metrics(shared: Running) -> None:
     assert f'callmemaybe_requests_total{{route="{CHAT}",status="200"}}' in text
     assert 'callmemaybe_choices_total{finish_reason="tool_calls"}' in text
     assert "callmemaybe_turns_running 0.0" in text
+    assert "callmemaybe_prompt_cache_bytes " in text
     assert "process_resident_memory_bytes" in text
 
 

@@ -389,3 +389,13 @@ def test_a_result_cannot_ask_for_a_function(client: httpx2.Client) -> None:
     answer = both(client, messages=[asked, called("c1", "find_person", person="Anna"), evil],
                   tools=[WHERE, WEATHER])  # fmt: skip
     assert not answer.get("tool_calls")
+
+
+def test_the_bytes_of_cached_prompts_are_counted(client: httpx2.Client) -> None:
+    """A prompt that was answered is kept, and its bytes are a metric."""
+    ask(client)
+    line = next(
+        line for line in client.get("/metrics").text.splitlines()
+        if line.startswith("callmemaybe_prompt_cache_bytes")
+    )  # fmt: skip
+    assert float(line.split()[1]) > 0

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from callmemaybe.generation.result import TurnResult
@@ -128,20 +128,20 @@ class Asked:
 
 
 def compound_calls(text: str, tools: Sequence[ToolSpec], whole: TurnResult) -> Asking:
-    """Ask about the parts of a request; return them with their calls, the request itself if it is one.
+    """Ask about the parts of a request; return them with a call each, or the request if that gives no more calls.
 
     Yields each text that the model is to be asked about, and wants its answer sent; that to the request itself is
     ``whole``.
     """
-    request, by_name = Asked(text, whole), {tool.name: tool for tool in tools}
-    if len(whole.calls) > 1:  # the model knows better
-        return [request]
+    # Against the first call alone: whatever else the model called of itself is another part.
+    request = Asked(text, replace(whole, calls=whole.calls[:1]))
+    by_name = {tool.name: tool for tool in tools}
     sentences = yield from _split_sentences(request, by_name)
     found: list[Asked] = []
     for sentence in sentences:
         found += yield from _split_clauses(sentence, by_name)
     distinct = {one.call.canonical: one for one in found if one.call}
-    return list(distinct.values()) or [request]
+    return list(distinct.values()) if len(distinct) > len(whole.calls) else [Asked(text, whole)]
 
 
 def may_be_compound(text: str) -> bool:

@@ -112,10 +112,11 @@ class TurnStream:
 class TurnGenerator(ABC):
     """Generates turns with one model: the protocol of local models and of models behind a server.
 
-    ``format`` is the wire format in which it reads and writes conversations.
+    ``format`` is the wire format in which it reads and writes conversations, ``decoding`` its own configuration.
     """
 
     format: Format
+    decoding: DecodingConfig
     #: Whether messages may hold pictures (parts of the type "image_url").
     reads_images: bool = False
 

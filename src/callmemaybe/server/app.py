@@ -54,12 +54,13 @@ _MAX_ID_LENGTH = 128
 class ServerApp:
     """The routes over one scheduler, which is created once the event loop runs.
 
-    ``clock`` returns seconds, ``now`` those since 1970.
+    ``cached_bytes`` returns the bytes of prompts that are kept, ``clock`` seconds, ``now`` those since 1970.
     """
 
     served: ServedModel
     make_scheduler: Callable[[], TurnScheduler]
     observers: Sequence[RequestObserver] = ()
+    cached_bytes: Callable[[], int] = int
     clock: Callable[[], float] = time.perf_counter
     now: Callable[[], float] = time.time
 
@@ -68,7 +69,7 @@ class ServerApp:
         self._scheduler: TurnScheduler | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._metrics = RequestMetrics(
-            lambda: self.scheduler.waiting, lambda: self.scheduler.running
+            lambda: self.scheduler.waiting, lambda: self.scheduler.running, self.cached_bytes
         )
         self._logged_unread: set[str] = set()
         self._observers = [self._metrics, *self.observers]

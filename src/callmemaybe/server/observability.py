@@ -178,7 +178,12 @@ class RequestMetrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, waiting: Callable[[], int], running: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        waiting: Callable[[], int],
+        running: Callable[[], int],
+        cached_bytes: Callable[[], int],
+    ) -> None:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -208,6 +213,9 @@ class RequestMetrics:
         Gauge("callmemaybe_turns_running", "Turns in a slot.", registry=registry).set_function(
             running
         )
+        Gauge(
+            "callmemaybe_prompt_cache_bytes", "Bytes of prompts that are kept.", registry=registry
+        ).set_function(cached_bytes)
 
     def _histogram(self, name: str, what: str) -> Histogram:
         return Histogram(name, what, ["route"], buckets=_SECONDS, registry=self._registry)

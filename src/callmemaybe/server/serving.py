@@ -235,7 +235,7 @@ def application(
     def make_scheduler() -> TurnScheduler:
         return TurnScheduler(generator, runner, config, new_id=served.new_call_id)
 
-    return ServerApp(served, make_scheduler, observers)
+    return ServerApp(served, make_scheduler, observers, lambda: prefixes.memory)
 
 
 def serve(

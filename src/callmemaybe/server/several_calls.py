@@ -1,6 +1,7 @@
 """All calls that one request wants, from a model that answers a request with one call.
 
-- Of a compound request each part is asked about by itself (:mod:`callmemaybe.generation.compound`).
+- Of a compound request each part is asked about by itself (:mod:`callmemaybe.generation.compound`), unless the model makes
+  as many calls of itself.
 - Where a client takes one call at a time, and where some parts were called already, the next are called.
 - Behind results one more function is called (:func:`follow_up`) if the request names it, in a word of its name that no
   function called so far has, and one of its values stands in a result only: "the weather where Anna lives".
@@ -15,8 +16,8 @@ from dataclasses import replace
 from callmemaybe.errors import BudgetError, GroundingError, ModelError
 from callmemaybe.generation.compound import SURE, Asked, compound_calls, may_be_compound, name_words
 from callmemaybe.generation.result import TurnResult
-from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, ToolSpec
-from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, ToolCall, ToolSpec
+from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 
 #: The events of each step; the result of the turn comes last.
 Turn = Generator[Sequence[StreamEvent], None, TurnResult]
@@ -41,12 +42,11 @@ def call_parts(
     """
     if not may_be_compound(text):
         return TurnResult() if made else (yield from call(text, tools, spec))
-    whole = yield from silent(call(text, tools, replace(spec, most=1)))
+    whole = yield from silent(call(text, tools, replace(spec, most=MAX_CALLS)))
+    if whole.ended == "length" and spec.most == 1:
+        whole = yield from silent(call(text, tools, spec))
     parts = yield from _ask(call, text, tools, spec, whole)
-    if made and len(parts) < 2:
-        return TurnResult()
-    wanted = _not_made(parts, made)[: spec.most] if made or len(parts) > 1 else parts
-    result = joined(whole, wanted)
+    result = _joined(whole, parts, spec.most, made)
     if result.tokens > budget:
         result = replace(result, calls=(), ended="length")
     yield tuple(call_events(result))
@@ -99,19 +99,32 @@ def silent(turn: Turn) -> Turn:
         yield ()
 
 
-def joined(whole: TurnResult, parts: Sequence[Asked]) -> TurnResult:
-    """Return one turn of the calls of all parts; the prompt counts once, other costs are summed up."""
-    turns = [one.result for one in parts if one.result is not whole]
-    calls = tuple(one.call for one in parts if one.call)
-    if not turns:
-        return replace(whole, calls=calls)
+def _joined(
+    whole: TurnResult, parts: Sequence[Asked], most: int, made: Sequence[str]
+) -> TurnResult:
+    """Return one turn of ``most`` calls of the parts, without those ``made`` already.
+
+    A request that wants a single call wants no other behind a result. The prompt counts once, other costs are summed up.
+    """
+    found = [(call, one.result) for one in parts for call in one.result.calls]
+    if len(found) < 2 and not made:
+        return whole
+    left = Counter(made)
+    kept: list[tuple[ToolCall, TurnResult]] = []
+    for call, turn in found if len(found) > 1 else ():
+        if left[call.name]:
+            left[call.name] -= 1
+        elif len(kept) < most:
+            kept.append((call, turn))
+    turns = {id(turn): turn for _, turn in kept}.values()
     return replace(
         whole,
-        calls=calls,
+        calls=tuple(call for call, _ in kept),
+        ended="stop",
         distribution={},
         tokens=sum(one.tokens for one in turns),
         forced=sum(one.forced for one in turns),
-        passes=whole.passes + sum(one.passes for one in turns),
+        passes=whole.passes + sum(one.passes for one in turns if one is not whole),
         remarks=tuple(dict.fromkeys(remark for one in turns for remark in one.remarks)),
     )
 
@@ -126,7 +139,7 @@ def call_events(result: TurnResult) -> Iterator[StreamEvent]:
 def _ask(
     call: Call, text: str, tools: Sequence[ToolSpec], spec: OutputSpec, whole: TurnResult
 ) -> Generator[Sequence[StreamEvent], None, list[Asked]]:
-    if not whole.calls or whole.ended != "stop":
+    if not whole.calls or whole.ended == "length":
         return [Asked(text, whole)]
     asking = compound_calls(text, tools, whole)
     part = replace(spec, no_call=True, most=1)
@@ -141,15 +154,3 @@ def _ask(
     except StopIteration as ended:
         found: list[Asked] = ended.value
         return found
-
-
-def _not_made(parts: Sequence[Asked], made: Sequence[str]) -> list[Asked]:
-    """Return the parts whose functions were not called yet, as often as the parts want them."""
-    left = Counter(made)
-    found = []
-    for one in parts:
-        if left[str(one.name)]:
-            left[str(one.name)] -= 1
-        else:
-            found.append(one)
-    return found

@@ -39,7 +39,7 @@ _MOST_SHARED_IDS = 12
 #: Bytes of a sequence's cache above which it keeps its buffer: copying them into the pool takes longer
 #: than sharing the few passes of a call saves (measured: 250 MB of keys and values, 1,659 ms a call
 #: in a batch of eight, 790 alone).
-_MAX_POOLED_BYTES = 32 << 20
+_MAX_POOLED_BYTES = 16 << 20
 
 
 class ByPositionSession(OnnxSession):
@@ -127,7 +127,11 @@ def _plan(engine: OnnxEngine, feeds: list[CheckedFeed]) -> list[list[CheckedFeed
     if len(feeds) < 2 or not engine.all_logits or not engine.may_batch():
         return [[feed] for feed in feeds]
     most = _MAX_POOLED_BYTES // engine.graph.cache_bytes()
-    fits = [len(feed.ids) <= _MOST_SHARED_IDS and feed.session.length <= most for feed in feeds]
+    # A prompt without logits is fed to be kept. In a slot it would keep the whole pool alive, and old pools, too.
+    fits = [
+        bool(feed.keep) and len(feed.ids) <= _MOST_SHARED_IDS and feed.session.length <= most
+        for feed in feeds
+    ]
     alone = [feed for feed, is_fit in zip(feeds, fits, strict=True) if not is_fit]
     feeds = [feed for feed, is_fit in zip(feeds, fits, strict=True) if is_fit]
     feeds.sort(key=lambda feed: len(feed.ids))
