@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.caller import Caller, load_model
-from callmemaybe.generation.compound import Asked, compound_calls, may_be_compound
+from callmemaybe.generation.compound import Asked, compound_calls, may_be_compound, referring_part
 from callmemaybe.generation.result import CallResult, TurnResult
 from callmemaybe.tools import ToolCall, ToolSpec, tool_specs
 
@@ -209,3 +209,18 @@ def test_the_embedded_model_and_everyday_requests(
 ) -> None:
     """What people say first."""
     assert calls_of(caller, text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("Find Ada's city and get the weather there.", "get the weather there."),
+        ("Find Ada. Then call her boss, and write him a note", "write him a note"),
+        ("The weather there", "The weather there"),
+        ("Find Ada and get the weather in Rome", "Find Ada and get the weather in Rome"),
+        ("Is there rain, and is there snow?", "Is there rain, and is there snow?"),
+    ],
+)
+def test_the_last_part_that_refers_to_another(text: str, part: str) -> None:
+    """Only a part behind another can refer to it; a request without one is asked about as a whole."""
+    assert referring_part(text) == part

@@ -382,6 +382,27 @@ def test_a_result_leads_to_a_further_call(client: httpx2.Client) -> None:
     assert not both(client, messages=found, tools=[WHERE, WEATHER]).get("tool_calls")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Find out where Ada lives and what the weather is like there.",
+        "Where does Ada live, and how is the weather there?",
+        "Find the person Ada. What is the weather there?",
+    ],
+)
+def test_a_part_that_refers_to_a_result_waits_for_it(client: httpx2.Client, said: str) -> None:
+    """Nothing is called for it with a value made up; with the result, it is called, and once."""
+    conversation = [{"role": "user", "content": said}]
+    for name, value, told in (("find_person", "Ada", "Oslo"), ("get_weather", "Oslo", "rain")):
+        answer = both(client, messages=conversation, tools=[WHERE, WEATHER])
+        assert made(answer) == [(name, value)]
+        conversation += [
+            {**answer, "role": "assistant"},
+            result(answer["tool_calls"][0]["id"], told),
+        ]
+    assert not both(client, messages=conversation, tools=[WHERE, WEATHER]).get("tool_calls")
+
+
 def test_a_result_cannot_ask_for_a_function(client: httpx2.Client) -> None:
     """What a request does not name is not called, whatever a result says."""
     asked = {"role": "user", "content": "Where does Anna live?"}

@@ -7,7 +7,7 @@ A compound request ("kitchen on and the weather in Paris") is cut at the ends of
   second begins with an article), and each is supported by its part: by a value
   that stands there, or by a word of the function's name.
 - The part behind the cut can stand alone: it does not begin as a statement does ("with", "3", "size="),
-  refers to nothing before it ("it", "them"), and is more than one word.
+  refers to nothing before it ("it", "them", "there"), and is more than one word.
 - No value of the call of the whole request stands across the cut, and no list of it has elements of both sides.
 - Two functions: the call of the whole request does not give to one of them what only the other's part says.
   One function: both parts have all that it requires, with different values, the call of the whole request has not
@@ -63,7 +63,7 @@ _THINGS = re.compile(
     r"(?:(?:in|at|for|to|of|on) )?(?:the |my |our )?(?P<last>[^,;.!?]+)"
 )
 _REFERENCE = re.compile(
-    r"(?<!does )(?<!is )(?<!did )(?<!will )(?<!was )(?<!if )\b(?:it|them|its|their|him)\b",
+    r"(?<!does )(?<!is )(?<!did )(?<!will )(?<!was )(?<!if )(?<!are )\b(?:it|them|its|their|him|there)\b",
     re.IGNORECASE,
 )
 _NO_REQUEST = re.compile(
@@ -147,6 +147,15 @@ def compound_calls(text: str, tools: Sequence[ToolSpec], whole: TurnResult) -> A
 def may_be_compound(text: str) -> bool:
     """Whether there is any place where a request could be cut."""
     return bool(_cuts(text, _SENTENCE_END) or _cuts(text, _CLAUSE_END))
+
+
+def referring_part(text: str) -> str:
+    """Return the last part of a request that refers to what stands before it ("the weather there"); else all of it."""
+    cuts = sorted(_cuts(text, _SENTENCE_END) + _cuts(text, _CLAUSE_END))
+    parts = (
+        [text[start:end] for start, end in _pieces(text, cuts)] if len(cuts) <= MOST_CUTS else []
+    )
+    return next((one for one in reversed(parts[1:]) if _REFERENCE.search(one)), text)
 
 
 def name_words(text: str) -> set[str]:

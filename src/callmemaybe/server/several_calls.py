@@ -4,7 +4,8 @@
   as many calls of itself.
 - Where a client takes one call at a time, and where some parts were called already, the next are called.
 - Behind results one more function is called (:func:`follow_up`) if the request names it, in a word of its name that no
-  function called so far has, and one of its values stands in a result only: "the weather where Anna lives".
+  function called so far has, and one of its values stands in a result only: "the weather where Anna lives". Where a part
+  of the request refers to another ("then tell me the weather there"), the model is asked about that part.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from callmemaybe.errors import BudgetError, GroundingError, ModelError
-from callmemaybe.generation.compound import SURE, Asked, compound_calls, may_be_compound, name_words
+from callmemaybe.generation.compound import (
+    SURE,
+    Asked,
+    compound_calls,
+    may_be_compound,
+    name_words,
+    referring_part,
+)
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
@@ -72,7 +80,9 @@ def follow_up(
     if not open_tools:
         return TurnResult()
     found = found[:MOST_READ]
-    asked = call(f"{text} ({found})", open_tools, replace(spec, no_call=True, most=1))
+    asked = call(
+        f"{referring_part(text)} ({found})", open_tools, replace(spec, no_call=True, most=1)
+    )
     try:
         one = Asked(found, (yield from silent(asked)))
     except (BudgetError, GroundingError, ModelError):  # or there is no room for what was found
