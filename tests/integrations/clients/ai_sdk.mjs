@@ -77,7 +77,7 @@ const flows = {
     same(ran, [PARIS]);
   },
   "two-step loop": async (model) => {
-    const prompt = "Find out in which city Ada lives, then tell me the weather there.";
+    const prompt = "Find out where Ada lives and what the weather is like there.";
     has((await generateText(loop({ model, prompt }))).text, "22");
     same(ran, [["find_person", { name: "Ada" }], OSLO]);
   },

@@ -72,7 +72,7 @@ const flows = {
     same(ran, [PARIS]);
   },
   "two-step loop": async () => {
-    const messages = [user("Find out in which city Ada lives, then tell me the weather there.")];
+    const messages = [user("Find out where Ada lives and what the weather is like there.")];
     const runner = client.chat.completions.runTools({ model, tools: callable(), messages });
     has(await runner.finalContent(), "22");
     same(ran, [["find_person", { name: "Ada" }], ["get_weather", { city: "Oslo" }]]);

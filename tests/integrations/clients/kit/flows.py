@@ -20,7 +20,7 @@ ASK = "What's the weather in Paris?"
 ASK_TWO = "What's the weather in Paris and what's the weather in Oslo?"
 ASK_AGAIN = "And what's the weather in Oslo?"
 ASK_LIGHT = "Set the light in the kitchen to 40 percent."
-ASK_STEPS = "Find out in which city Ada lives, then tell me the weather there."
+ASK_STEPS = "Find out where Ada lives and what the weather is like there."
 ASK_STRUCTURED = "I live in Paris."
 ASK_PLAIN = "Say hello."
 #: The most tokens that the flow "budget" tries.
