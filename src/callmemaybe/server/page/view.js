@@ -183,7 +183,7 @@ class View {
     }
     picture.append(element("text", { class: "axis", x: 0, y: 43 }, "0"),
       element("text", { class: "axis", x: across, y: 43, "text-anchor": "end" }, milliseconds(total)));
-    if (end && end.passes > count) words.push(`${end.passes - count} more that wrote none of these tokens`);
+    if (end && end.passes > count) words.push(`${plural(end.passes - count, "pass", "passes")} more wrote none of these tokens`);
     if (end && end.seconds) words.push(`${milliseconds(end.seconds)} in all`);
     const joint = asked.some((one) => one.count > 1) ? " Passes that chose a function together share their time evenly; the last has the number." : "";
     this.passes.replaceChildren(element("p", { class: "status" }, `${words.join(" · ")}. A bar is a pass, the number the tokens it brought.${joint}`), picture);
