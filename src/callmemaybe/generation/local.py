@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from callmemaybe.decoding import scoring
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, Step, check_budget
 from callmemaybe.decoding.name_choice import symbols_to_bytes
 from callmemaybe.decoding.prefix_cache import PrefixCache
@@ -39,6 +40,7 @@ from callmemaybe.generation.config import (
     vocabulary_of,
 )
 from callmemaybe.generation.constraint import Constraint
+from callmemaybe.generation.pictures import PicturesInMessages
 from callmemaybe.generation.result import (
     TokenLogprob,
     TurnEnd,
@@ -119,6 +121,8 @@ class LocalGenerator(TurnGenerator):
         self.vocabulary = vocabulary or vocabulary_of(model)
         self.format = format_of(model, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
+        inner = model.model if isinstance(model, DecodeBatch) else model
+        self.reads_images = bool(getattr(inner, "reads_images", False))
         self._prefix_cache = PrefixCache(model) if prefix_cache is None else prefix_cache
         self._grounding = grounding or GroundingConfig()
         self._clock = clock
@@ -139,11 +143,17 @@ class LocalGenerator(TurnGenerator):
     ) -> TurnStream:
         """Return the next turn of a conversation; see :meth:`TurnGenerator.stream`."""
         started = self._clock()
-        messages = plain_messages(messages)
+        pictures = PicturesInMessages(messages) if self.reads_images else None
+        marked = messages if pictures is None else pictures.marked
+        messages = plain_messages(messages if pictures is None else pictures.texts)
         config = decoding.over(self.decoding) if decoding else self.decoding
         spec = spec or OutputSpec(calls=bool(tools), no_call=True)
         constraint = self._constraint(tools, spec, messages, config)
-        ids = self._prompt_ids(messages, tools, spec)
+        opened = self._open_with(pictures.images) if pictures and pictures.images else None
+        if opened is None or pictures is None:
+            ids = self._prompt_ids(messages, tools, spec)
+        else:
+            ids = pictures.ids(self._prompt_parts(marked, tools, spec), opened[1], self._encode)
         if not ids:
             raise InputError("there is nothing to answer", where="messages")
         try:
@@ -152,7 +162,11 @@ class LocalGenerator(TurnGenerator):
             self._evict()  # what was refused because it is too large is not cached
             raise
         encoded = self._clock()
-        session, cached = self._prefix_cache.take(ids[:-1])
+        if opened is None:
+            session, cached = self._prefix_cache.take(ids[:-1])
+        else:  # the same ids stand for other pictures, too
+            session, cached = opened[0], 0
+            session.feed(ids[:-1], 0)
         prompt = _Prompt(
             session, ids[-1:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded
         )
@@ -440,8 +454,22 @@ class LocalGenerator(TurnGenerator):
     def _prompt_ids(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec
     ) -> list[int]:
-        thinks = spec.thinking > 0
-        return self._encode(self.format.prompt(messages, tools, self._controls, thinking=thinks))
+        return self._encode(self._prompt_parts(messages, tools, spec))
+
+    def _prompt_parts(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec
+    ) -> PromptParts:
+        return self.format.prompt(messages, tools, self._controls, thinking=spec.thinking > 0)
+
+    def _open_with(self, images: Sequence[bytes]) -> tuple[Session, list[list[int]]]:
+        """Return a session for a prompt with pictures, and the ids of each picture."""
+        model: Any = self.model
+        if isinstance(model, DecodeBatch):
+            inner: Any = model.model
+            session, ids = inner.open_with(images)
+            return model.share_passes(session), ids
+        session, ids = model.open_with(images)
+        return session, ids
 
     def _prefix(self, tools: Sequence[ToolSpec]) -> list[int]:
         """Return the ids that every single request with these tools begins with."""

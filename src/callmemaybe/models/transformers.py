@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from callmemaybe.errors import ModelError
+from callmemaybe.errors import InputError, ModelError
 from callmemaybe.models.base import (
     CheckedFeed,
     Feed,
@@ -38,6 +39,10 @@ PRECISIONS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _CHUNK = 2048
 _LOGITS_BYTES = 64 << 20  # of one padded pass
 _PLAIN = "DynamicLayer"
+#: Kinds of models whose pictures are tokens among others, with no state beside the cache.
+_SEEING = frozenset(("llava",))
+#: The largest picture that is unpacked.
+_MOST_PIXELS = 64_000_000
 
 
 class TransformersBackend:
@@ -98,9 +103,18 @@ class TransformersModel:
         # Its warnings are for those who call it directly.
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
+        sees = self.files.config.get("model_type") in _SEEING
+        kind = (
+            transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+        )
         try:
-            self._network = transformers.AutoModelForCausalLM.from_pretrained(
+            self._network = kind.from_pretrained(
                 folder, dtype=precision or "auto", local_files_only=True
+            )
+            self._processor = (
+                transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
+                if sees
+                else None
             )
             self._network = self._network.to(device or _best(torch)).eval()
         except Exception as error:
@@ -117,10 +131,51 @@ class TransformersModel:
         """Return an empty session."""
         return TransformersSession(self)
 
+    @property
+    def reads_images(self) -> bool:
+        """Whether it reads pictures."""
+        return self._processor is not None
+
+    def open_with(self, images: Sequence[bytes]) -> tuple[TransformersSession, list[list[int]]]:
+        """Return an empty session for a prompt with these pictures, and the ids that stand for each.
+
+        Raises InputError for what is no picture.
+        """
+        from PIL import Image
+
+        processor: Any = self._processor
+        opened = []
+        for data in images:
+            try:
+                image = Image.open(io.BytesIO(data))
+                if image.width * image.height > _MOST_PIXELS:
+                    raise ValueError(f"it has more than {_MOST_PIXELS} pixels")
+                opened.append(image.convert("RGB"))
+            except Exception as error:
+                raise InputError(f"a picture cannot be read: {error}", where="messages",
+                                 hint="send a PNG or a JPEG") from None  # fmt: skip
+        places = [processor(text=processor.image_token, images=[one], add_special_tokens=False)
+                  for one in opened]  # fmt: skip
+        whole = processor(text=processor.image_token * len(opened), images=opened, return_tensors="pt",
+                          add_special_tokens=False)  # fmt: skip
+        inputs = {
+            name: value.to(self._network.device)
+            for name, value in whole.items()
+            if name not in ("input_ids", "attention_mask")
+        }
+        return TransformersSession(self, images=inputs), [one["input_ids"][0] for one in places]
+
     def run(
-        self, ids: Any, cache: Any, keep: int, starts: Sequence[int] | None = None
+        self,
+        ids: Any,
+        cache: Any,
+        keep: int,
+        starts: Sequence[int] | None = None,
+        images: Mapping[str, Any] | None = None,
     ) -> tuple[Any, Any]:
         """Run ``ids`` (``[n]`` or ``[batch, n]``) behind ``cache``, which may be written to.
+
+        ``images`` are the pictures that ids among them stand for.
 
         ``starts`` says how many ids of each sequence the cache holds, where they are not as many:
         in its last columns. Return the logits ``[batch, keep, size]`` and the cache.
@@ -145,7 +200,11 @@ class TransformersModel:
             tensor = torch.from_numpy(array).to(self._network.device)
             try:
                 found = self._network(
-                    input_ids=tensor, past_key_values=cache, use_cache=True, **rows
+                    input_ids=tensor,
+                    past_key_values=cache,
+                    use_cache=True,
+                    **rows,
+                    **(images or {}),
                 )
             except Exception as error:
                 reason = str(error).strip().split("\n", 1)[0][:400]
@@ -164,9 +223,17 @@ class TransformersSession(Session):
     """A session: its ids, and the cache of those that were fed to the network."""
 
     def __init__(
-        self, model: TransformersModel, ids: Sequence[int] = (), cache: Any = None, seen: int = 0
+        self,
+        model: TransformersModel,
+        ids: Sequence[int] = (),
+        cache: Any = None,
+        seen: int = 0,
+        images: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
+        #: Pictures, whose ids are in the first pass; they go with the whole of it.
+        self._images = images
+        self._pictured = 0
         self._ids = list(ids)
         self.cache = cache
         # How many of the ids are in the cache; the others are fed in the next pass.
@@ -195,9 +262,12 @@ class TransformersSession(Session):
         kept: list[Logits] = []
         try:
             while self._seen < len(whole):
-                end = min(len(whole), self._seen + _CHUNK)
+                images = self._images if not self._seen else None
+                end = len(whole) if images else min(len(whole), self._seen + _CHUNK)
                 rows = min(end - self._seen, max(0, keep - (len(whole) - end)))
-                logits, cache = model.run(whole[self._seen : end], self._owned(), rows)
+                logits, cache = model.run(
+                    whole[self._seen : end], self._owned(), rows, images=images
+                )
                 self.cache, self._seen = cache, 0 if cache is None else end
                 if rows:
                     kept.append(logits[0, -rows:])
@@ -206,6 +276,8 @@ class TransformersSession(Session):
         except BaseException:
             self.cache, self._seen = None, 0
             raise
+        if self._images and not self._ids:
+            self._pictured = len(whole)
         self._ids = whole
         return np.concatenate(kept) if kept else np.zeros((0, model.size), np.float32)
 
@@ -218,7 +290,7 @@ class TransformersSession(Session):
         surplus = self._seen - self.length
         if surplus <= 0:
             return
-        if self.length and _is_plain(self.cache):
+        if self.length > self._pictured and _is_plain(self.cache):
             self.cache = _shared(self.cache)
             self.cache.crop(-surplus)
             self._seen = self.length
@@ -228,9 +300,13 @@ class TransformersSession(Session):
     def fork(self) -> TransformersSession:
         """Return an independent session that holds the same ids."""
         if self.cache is None:
-            return TransformersSession(self._model, self._ids)
+            return TransformersSession(self._model, self._ids, images=self._images)
         copied = _shared if _is_plain(self.cache) else copy.deepcopy
-        return TransformersSession(self._model, self._ids, copied(self.cache), self._seen)
+        forked = TransformersSession(
+            self._model, self._ids, copied(self.cache), self._seen, self._images
+        )
+        forked._pictured = self._pictured
+        return forked
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded passes, where caches can be joined."""
