@@ -318,9 +318,9 @@ def test_what_clients_make_of_an_answer_may_be_sent_back(
     assert echoed.status_code == 200, echoed.text
     assert echoed.json()["choices"] == plain.json()["choices"]
     assert echoed.json()["usage"]["prompt_tokens"] == plain.json()["usage"]["prompt_tokens"]
-    refused = ask({"reasoning_content": "Hm."}, {}, {})
+    refused = ask({"mood": "glad"}, {}, {})
     assert refused.status_code == 400  # what says something is not left out in silence
-    assert refused.json()["error"]["param"] == "messages[1].reasoning_content"
+    assert refused.json()["error"]["param"] == "messages[1].mood"
 
 
 def test_steps_are_told_to_who_asks(start: Start) -> None:

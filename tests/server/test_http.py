@@ -53,7 +53,6 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ({"n": 1000}, "n", "unsupported_parameter"),
         ({"n": True}, "n", "invalid_type"),
         ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
-        ({"max_tokens": 10**6}, "max_tokens", "invalid_value"),
         ({"max_tokens": 9, "max_completion_tokens": 9}, "max_tokens", "invalid_value"),
         ({"stop": ["a"] * 5}, "stop", "invalid_value"),
         ({"stop": ""}, "stop", "invalid_value"),
@@ -125,8 +124,8 @@ USER_ITEM = {"role": "user", "content": "Hi"}
     [
         ({"input": [USER_ITEM, {"type": "item_reference", "id": "fc_1"}]}, "input[1].type",
          "'store' to false"),
-        ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "input[0].type",
-         "'reasoning' is not supported, only 'message', 'function_call', 'function_call_output'"),
+        ({"input": [{"type": "web_search_call", "id": "ws_1"}]}, "input[0].type",
+         "'web_search_call' is not supported, only 'message', 'function_call', 'function_call_output'"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_url": "x"}]}]},
          "input[0].content[0].type", "only 'input_text', 'output_text', 'input_image'"),
         ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "input[0].arguments",
@@ -341,13 +340,6 @@ def test_a_long_number_is_refused(shared: Running) -> None:
 def test_a_call_without_arguments_is_taken(shared: Running, arguments: str) -> None:
     """Clients send null, or nothing, for what was called without any."""
     assert shared.chat(messages=_called(arguments), tools=[WEATHER]).status_code == 200
-
-
-def test_arguments_that_cannot_be_written_are_named(shared: Running) -> None:
-    """What the format has no way to write is the request's fault, and told by its place."""
-    response = shared.chat(messages=_called(r'{"city": "\q"}'), tools=[WEATHER])
-    assert response.status_code == 400
-    assert error_of(response)["param"] == "messages[1].tool_calls[0].function.arguments"
 
 
 def _called(arguments: str) -> list[dict[str, Any]]:

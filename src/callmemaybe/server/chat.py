@@ -20,6 +20,7 @@ from callmemaybe.server.common import (
     read_tools,
     thinking_budget,
 )
+from callmemaybe.server.earlier_calls import written_arguments
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.images import message_content
 from callmemaybe.server.request_models import ChatRequest, ChatSchemaFormat
@@ -87,10 +88,11 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
         options = decoding_config(
             config,
             most=request.max_completion_tokens or request.max_tokens,
-            param="max_tokens" if request.max_tokens else "max_completion_tokens",
             thinking=thinking,
             temperature=request.temperature,
             top_p=request.top_p,
+            top_k=None if request.top_k is None else max(request.top_k, 0),  # -1 keeps all, too
+            min_p=request.min_p,
             seed=None if request.seed is None else (request.seed + index) % SEEDS,
             stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
             logprobs=bool(request.logprobs),
@@ -114,6 +116,8 @@ def _message(message: Any, served: ServedModel, where: str) -> dict[str, Any]:
     as_prompt.setdefault("content", "")
     if not as_prompt.get("tool_calls"):
         as_prompt.pop("tool_calls", None)
+    for made in as_prompt.get("tool_calls", ()):
+        made["function"]["arguments"] = written_arguments(made["function"]["arguments"])
     return as_prompt
 
 

@@ -312,26 +312,22 @@ def decoding_config(
     config: ServerConfig,
     *,
     most: int | None,
-    param: str,
     thinking: int,
     **others: Any,
 ) -> DecodingConfig:
-    """Return the decoding options of a turn whose limit of tokens is the parameter ``param``.
+    """Return the decoding options of a turn of at most so many tokens, and of the server's limit.
 
     Tokens of thought count; without a limit, their budget is added to the default one.
     """
-    if most is not None and most > config.most_tokens:
-        raise invalid_value(param, f"{param!r} is {most}; this server gives at most "
-                             f"{config.most_tokens} tokens.")  # fmt: skip
-    return DecodingConfig(
-        max_tokens=most or min(config.default_tokens + thinking, config.most_tokens), **others
-    )
+    wanted = most or config.default_tokens + thinking
+    return DecodingConfig(max_tokens=min(wanted, config.most_tokens), **others)
 
 
 def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: ServedModel) -> None:
     """Raise ApiError for an impossible conversation, and for one that the model would not see whole.
 
-    Every call must have one result, directly after it, and every result must belong to a call.
+    Every call must have one result, directly after it, and every result must belong to a call. An id may
+    stand for another call once its result is there: some models count their calls from 0 in each turn.
     """
     if served.is_single_request:
         if all(message["role"] != "user" for message in messages):
@@ -358,7 +354,7 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
         if waiting:
             break
         for made in message.get("tool_calls") or ():
-            if made["id"] in seen:
+            if made["id"] in waiting:
                 raise invalid_value(param, f"The id {made['id']!r} stands for two calls.")
             seen.add(made["id"])
             waiting[made["id"]] = None

@@ -53,6 +53,8 @@ class EchoedObject(RequestObject):
 
 #: The parsed form of a text beside it, which some clients send back; ignored.
 Parsed = Annotated[Any, Field(exclude=True)]
+#: What the model thought before an earlier answer; it is no part of the prompt.
+EarlierThoughts = Annotated[str | None, Field(exclude=True)]
 
 
 def _null_if_empty(value: object) -> object:
@@ -295,6 +297,8 @@ class ChatAssistantMessage(EchoedObject):
     audio: None = None
     function_call: None = None
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
+    reasoning_content: EarlierThoughts = None
+    reasoning: EarlierThoughts = None
     parsed: Parsed = None
     provider_specific_fields: Nulls = None
 
@@ -332,7 +336,7 @@ class ReasoningOptions(RequestObject):
     """How much a model may think; thoughts are neither returned nor summarized."""
 
     effort: Effort | None = None
-    summary: None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
 
 
 class Extensions(RequestObject):
@@ -355,6 +359,8 @@ class ChatRequest(RequestObject):
     max_completion_tokens: Count | None = None
     temperature: Temperature | None = None
     top_p: Probability | None = None
+    top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
+    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
     reasoning_effort: Effort | None = None
     n: Count | None = None
     seed: Seed | None = None
@@ -435,11 +441,26 @@ class InputFunctionResult(EchoedObject):
     status: Literal["in_progress", "completed", "incomplete"] | None = None
 
 
+class InputReasoning(EchoedObject):
+    """What a model thought before an earlier answer; it is no part of the prompt."""
+
+    type: Literal["reasoning"]
+    id: str | None = None
+    summary: list[Any] | None = None
+    content: list[Any] | None = None
+    encrypted_content: str | None = None
+    status: Literal["in_progress", "completed", "incomplete"] | None = None
+
+
 class TextOptions(RequestObject):
     """The format of an answer in text."""
 
     format: ResponsesFormat | None = None
     verbosity: None = None
+
+
+#: What a response may have besides; thoughts are not returned, so none is there in encrypted form.
+Included = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
 
 
 class ResponsesRequest(RequestObject):
@@ -449,7 +470,7 @@ class ResponsesRequest(RequestObject):
     input: (
         str
         | Annotated[
-            list[InputMessage | InputFunctionCall | InputFunctionResult],
+            list[InputMessage | InputFunctionCall | InputFunctionResult | InputReasoning],
             _FIRST,
             Field(min_length=1),
         ]
@@ -465,7 +486,7 @@ class ResponsesRequest(RequestObject):
     top_p: Probability | None = None
     reasoning: ReasoningOptions | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
-    include: Annotated[list[Literal["message.output_text.logprobs"]], _FIRST] | None = None
+    include: Annotated[list[Included], _FIRST] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     metadata: dict[str, str] | None = None

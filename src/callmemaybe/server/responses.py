@@ -19,6 +19,7 @@ from callmemaybe.server.common import (
     read_tools,
     thinking_budget,
 )
+from callmemaybe.server.earlier_calls import written_arguments
 from callmemaybe.server.http_errors import ApiError, invalid_value
 from callmemaybe.server.images import message_content
 from callmemaybe.server.request_models import (
@@ -82,7 +83,6 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
     options = decoding_config(
         config,
         most=request.max_output_tokens,
-        param="max_output_tokens",
         thinking=thinking,
         temperature=request.temperature,
         top_p=request.top_p,
@@ -93,7 +93,7 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
 
 
 def _wants_logprobs(request: ResponsesRequest) -> bool:
-    return bool(request.include or request.top_logprobs)
+    return "message.output_text.logprobs" in (request.include or ()) or bool(request.top_logprobs)
 
 
 def _messages(request: ResponsesRequest, served: ServedModel) -> list[dict[str, Any]]:
@@ -115,13 +115,15 @@ def _messages(request: ResponsesRequest, served: ServedModel) -> list[dict[str, 
                 )
             case InputFunctionCall():
                 call = {"id": item.call_id, "type": "function",
-                        "function": {"name": item.name, "arguments": item.arguments}}  # fmt: skip
+                        "function": {"name": item.name, "arguments": written_arguments(item.arguments)}}  # fmt: skip
                 if not messages or messages[-1]["role"] != "assistant":
                     messages.append({"role": "assistant", "content": ""})
                 messages[-1].setdefault("tool_calls", []).append(call)
             case InputFunctionResult():
                 messages.append({"role": "tool", "tool_call_id": item.call_id,
                                  "content": _content(item.output, served, f"input[{place}].output")})  # fmt: skip
+    if not messages:
+        raise invalid_value("input", "The input has thoughts only, and no message.")
     return messages
 
 
