@@ -26,7 +26,7 @@ def user(content: str) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def function(name: str, **properties: Any) -> dict[str, Any]:
+def function(name: str, /, **properties: Any) -> dict[str, Any]:
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 

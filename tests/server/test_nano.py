@@ -98,7 +98,7 @@ def test_what_it_would_not_be_told_is_refused(
         assert "serve a bigger model" in error["message"]
 
 
-def called(id_: str, name: str, **arguments: Any) -> dict[str, Any]:
+def called(id_: str, name: str, /, **arguments: Any) -> dict[str, Any]:
     """A turn of the model that called a function."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {

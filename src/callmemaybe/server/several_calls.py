@@ -24,6 +24,7 @@ from callmemaybe.generation.compound import (
     referring_part,
 )
 from callmemaybe.generation.result import TurnResult
+from callmemaybe.server.references import is_waiting
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 
@@ -54,7 +55,7 @@ def call_parts(
     if whole.ended == "length" and spec.most == 1:
         whole = yield from silent(call(text, tools, spec))
     parts = yield from _ask(call, text, tools, spec, whole)
-    result = _joined(whole, parts, spec.most, made)
+    result = _joined(whole, parts, spec.most, made, text)
     if result.tokens > budget:
         result = replace(result, calls=(), ended="length")
     yield tuple(call_events(result))
@@ -110,9 +111,9 @@ def silent(turn: Turn) -> Turn:
 
 
 def _joined(
-    whole: TurnResult, parts: Sequence[Asked], most: int, made: Sequence[str]
+    whole: TurnResult, parts: Sequence[Asked], most: int, made: Sequence[str], text: str
 ) -> TurnResult:
-    """Return one turn of ``most`` calls of the parts, without those ``made`` already.
+    """Return one turn of ``most`` calls of the parts, without those ``made`` already and those that wait for a result.
 
     A request that wants a single call wants no other behind a result. The prompt counts once, other costs are summed up.
     """
@@ -124,6 +125,8 @@ def _joined(
     for call, turn in found if len(found) > 1 else ():
         if left[call.name]:
             left[call.name] -= 1
+        elif is_waiting(call, text):
+            continue
         elif len(kept) < most:
             kept.append((call, turn))
     turns = {id(turn): turn for _, turn in kept}.values()

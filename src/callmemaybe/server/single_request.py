@@ -152,7 +152,7 @@ class SingleRequestTurns:
         if spec.calls and any(map(is_final, self._allowed())):
             return (yield from self._call_final_last(options, opened))
         if request.results and tools and spec.calls and spec.answer is None:
-            more = yield from self._call_more(options, opened)
+            more = yield from self._call_more(self._allowed(), options, opened)
             if more.calls or more.ended != "stop":
                 return more
         if request.results and spec.calls and not spec.no_call:
@@ -189,6 +189,10 @@ class SingleRequestTurns:
             )
             if tried.calls or tried.ended != "stop":
                 return tried
+        elif others:
+            tried = yield from self._call_more(others, options, opened)
+            if tried.calls or tried.ended != "stop":
+                return tried
         if not request.results:
             said = NOTHING_FITS if others else NO_TEXT
             if spec.no_call:
@@ -213,18 +217,18 @@ class SingleRequestTurns:
         call = partial(self._call, options=options, opened=opened)
         return (yield from call_parts(call, self._request.text, tools, spec, budget, made))
 
-    def _call_more(self, options: DecodingConfig, opened: Opened) -> Turn:
+    def _call_more(
+        self, tools: Sequence[ToolSpec], options: DecodingConfig, opened: Opened
+    ) -> Turn:
         """Call what is left of a compound request, or what a result leads to; or nothing."""
         made = [name for name, _ in self._request.results]
-        tools, found = (
-            self._allowed(),
-            ", ".join(_plain(content) for _, content in self._request.results),
-        )
-        more = yield from self._call_parts(tools, self._spec, options, opened, made)
+        found = ", ".join(_plain(content) for _, content in self._request.results)
+        spec = replace(self._spec, answer=None, no_call=True)
+        more = yield from self._call_parts(tools, spec, options, opened, made)
         if more.calls or more.ended != "stop":
             return more
         call = partial(self._call, options=options, opened=opened)
-        return (yield from follow_up(call, self._request.text, made, found, tools, self._spec))
+        return (yield from follow_up(call, self._request.text, made, found, tools, spec))
 
     def _open_tools(self) -> Sequence[ToolSpec]:
         called = {name for name, _ in self._request.results}
