@@ -129,3 +129,12 @@ def test_one_of_a_thousand_is_called() -> None:
         call = caller.call(f"turn on the {value}").call
         assert call is not None
         assert (call.name, json.loads(call.arguments)) == ("turn_on", {"device": value})
+
+
+def test_a_long_word_takes_no_more_than_its_length() -> None:
+    """A value of a million letters, in a schema or a request, is a word among others, and found as it is."""
+    long = "x" * 10**6
+    index = ValueIndex([long, "kitchen"])
+    assert sum(map(len, index._misspelt)) < 2 * len(long)
+    assert index.named(f"the kitchan and {long}") == [1, 0]
+    assert index.named("y" * 10**6) == []

@@ -17,6 +17,8 @@ _LEAST = 0.6
 _MISSPELT = 0.7
 #: Shorter words are too easily taken for one another.
 _MIN_LETTERS = 3
+#: Longer words are nobody's typing, and all of their parts would take the square of their length.
+_MAX_LETTERS = 40
 #: Words of a request that are read: more than a context holds of them would only take time.
 _MOST_WORDS = 4000
 _WORD = re.compile(r"[^\W_]+")
@@ -107,6 +109,8 @@ class ValueIndex:
 
 
 def _without_a_letter(word: str) -> Sequence[str]:
+    if len(word) > _MAX_LETTERS:
+        return [word]
     return [word, *(word[:at] + word[at + 1 :] for at in range(len(word)))]
 
 
