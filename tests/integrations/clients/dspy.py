@@ -96,7 +96,7 @@ def tool_loop() -> None:
     same(ran, [PARIS])
 
 
-@flow("two-step loop")
+@flow("two-step loop", nano="nano ends after the first result; it makes no call because of it.")
 def two_steps() -> None:
     says(agent()(question=ASK_STEPS).answer, "22")
     same(ran, [ADA, OSLO])
@@ -149,7 +149,10 @@ def system() -> None:
     same(ran, [PARIS])
 
 
-@flow("ReAct in text")
+@flow(
+    "ReAct in text",
+    nano="It asks for JSON and states no schema of it; nano fills in stated schemas only.",
+)
 def react() -> None:
     """The older agent: which function and with what is asked for as fields of a text."""
     says(

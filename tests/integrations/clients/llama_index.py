@@ -92,7 +92,10 @@ def tool_loop() -> None:
     same(ran, [PARIS])
 
 
-@flow("two-step loop")
+@flow(
+    "two-step loop",
+    nano="nano calls the second function at once, with a value made up, instead of waiting for the result.",
+)
 def two_steps() -> None:
     says(text(run(ASK_STEPS)), "22")
     same(ran, [ADA, OSLO])
