@@ -63,10 +63,10 @@ def flows_of(name: str, kind: str, *flows: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", client_runs.KINDS)
 def test_openai(kind: str) -> None:
-    """Its client drives the server through all flows; a second step may be beyond the embedded model."""
+    """Its client drives the server through all flows."""
     pytest.importorskip("openai", reason="the extra clients is not installed")
     failed = {one["flow"] for one in flows_of("openai", kind) if not one["passed"]}
-    assert failed <= ({"two-step loop"} if kind == "nano" else set())
+    assert not failed
 
 
 def test_openai_agents_runs_no_call_that_was_cut_off() -> None:
