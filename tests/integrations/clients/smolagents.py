@@ -77,7 +77,7 @@ def tool_loop() -> None:
     same(ran, [PARIS])
 
 
-@flow("two-step loop", nano="nano ends after the first result; it makes no call because of it.")
+@flow("two-step loop")
 def two_steps() -> None:
     says(agent().run(ASK_STEPS), "22")
     same(ran, [ADA, OSLO])
