@@ -138,6 +138,13 @@ def test_large_sets_of_characters_are_bounded_and_kept_once() -> None:
         regex(pattern * 10)
 
 
+def test_a_pattern_of_millions_of_characters_is_refused_unread() -> None:
+    """With its length, and not with its text."""
+    with pytest.raises(GrammarError, match="it has 1,999,999 characters") as caught:
+        regex("|".join("a" * 10**6))
+    assert len(str(caught.value)) < 200
+
+
 def test_alternatives_of_one_character_are_one_set() -> None:
     """Law: thousands of overlapping classes cost no more than one."""
     classes = "|".join(f"[{chr(0x4E00 + i)}-{chr(0x4E05 + 2 * i)}]" for i in range(2000))

@@ -26,6 +26,8 @@ MAX_NESTING, MAX_UNROLLED = 60, 20_000
 MAX_RANGES = 2_000_000
 #: Only patterns up to this length are cached, to bound the memory.
 MAX_CACHED_LENGTH = 1_000
+#: Characters of a pattern, which is far longer than any that people write; two million took 20 seconds to read.
+MAX_PATTERN_LENGTH = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ def fail(message: str) -> NoReturn:
 
 
 def parse(pattern: str) -> Term:
-    """Return the tree of a pattern; raises GrammarError with the offset of the mistake."""
+    """Return the tree of a pattern; raises GrammarError with the offset of the mistake, or if it is too long."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        fail(f"it has {len(pattern):,} characters; at most {MAX_PATTERN_LENGTH:,} are read")
     return _cached(pattern) if len(pattern) <= MAX_CACHED_LENGTH else _Parser(pattern).whole()
 
 
