@@ -54,7 +54,8 @@ def serve(arguments: argparse.Namespace) -> None:
     """Serve one of the models on a free port, and print the address."""
     from callmemaybe.models import load
     from callmemaybe.server.config import ServerConfig
-    from callmemaybe.server.serving import application, bind, make_server, url_of
+    from callmemaybe.server.serving import application, make_server
+    from callmemaybe.server.sockets import bind, url_of
 
     limits = ServerConfig(port=0, slots=arguments.slots, queue=arguments.queue)
     opened = bind(limits)

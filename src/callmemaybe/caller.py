@@ -204,17 +204,22 @@ class Caller:
 
 
 def load_model(
-    name: str | Path = "nano", *, cache: str | None = None, offline: bool | None = None
+    name: str | Path = "nano",
+    *,
+    cache: str | None = None,
+    offline: bool | None = None,
+    most_threads: int | None = None,
 ) -> Model | RemoteModel:
     """Load a model: "nano" (embedded), a folder or a file, or "org/name[:variant]" from the hub.
 
     ``http(s)://host/v1#model`` is a model on a server (see :mod:`models.remote`).
 
     ``cache`` is where downloads are kept; ``offline`` True downloads nothing. Both default to what
-    the hub's usual environment variables say. Raises ModelError with what to do.
+    the hub's usual environment variables say. ``most_threads`` bounds the threads of a forward pass.
+    Raises ModelError with what to do.
     """
     if not isinstance(name, str | Path):
         raise ModelError(f"a model's name or folder is needed, not {kind_of(name)}")
     if isinstance(name, str) and name.startswith(("http://", "https://")):
         return RemoteModel(name)
-    return models.load(name, cache=cache, offline=offline)
+    return models.load(name, cache=cache, offline=offline, most_threads=most_threads)

@@ -147,7 +147,8 @@ def served(kind: str, port: int = 0) -> Iterator[str]:
     """Serve a model while the block runs; yields the base URL."""
     from callmemaybe.models import load
     from callmemaybe.server.config import ServerConfig
-    from callmemaybe.server.serving import application, bind, make_server, url_of
+    from callmemaybe.server.serving import application, make_server
+    from callmemaybe.server.sockets import bind, url_of
     from tests.integrations.player import VOCABULARY, player
 
     config = ServerConfig(port=port)

@@ -25,7 +25,8 @@ pytest.importorskip("prometheus_client", reason="the extra server is not install
 from callmemaybe.server.app import ServerApp
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.observability import RequestSummary
-from callmemaybe.server.serving import application, bind, make_server, url_of
+from callmemaybe.server.serving import application, make_server
+from callmemaybe.server.sockets import bind, url_of
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
 HERMES = formats.get("hermes")

@@ -33,7 +33,8 @@ from callmemaybe.server.audit_app import MOST_WAITING, AuditApp
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.page.audit import shown
 from callmemaybe.server.persons import Persons, set_password
-from callmemaybe.server.serving import bind, make_server, url_of
+from callmemaybe.server.serving import make_server
+from callmemaybe.server.sockets import bind, url_of
 from callmemaybe.tools import ToolCall, tool
 
 PASSWORD = "correct horse battery"

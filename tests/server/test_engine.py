@@ -18,7 +18,7 @@ from callmemaybe.server import common
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.observability import FailureFilter, JsonLog, RequestSummary
 from callmemaybe.server.scheduler import TurnScheduler
-from callmemaybe.server.serving import bind
+from callmemaybe.server.sockets import bind
 from tests.server.conftest import PARIS, PATIENCE, PING, WEATHER, Start, calling
 
 CHAT = "/v1/chat/completions"

@@ -13,7 +13,8 @@ import pytest
 
 from callmemaybe.models import load
 from callmemaybe.server.config import ServerConfig
-from callmemaybe.server.serving import application, bind, make_server, url_of
+from callmemaybe.server.serving import application, make_server
+from callmemaybe.server.sockets import bind, url_of
 from tests.server.conftest import USER, WEATHER
 
 ROOM = {

@@ -258,7 +258,8 @@ def test_pictures_for_the_docs(browser: Any) -> None:
 
     from callmemaybe.models import load
     from callmemaybe.server.config import ServerConfig
-    from callmemaybe.server.serving import application, bind, make_server, url_of
+    from callmemaybe.server.serving import application, make_server
+    from callmemaybe.server.sockets import bind, url_of
 
     limits = ServerConfig(port=0)
     app = application(load("nano"), limits)

@@ -17,7 +17,7 @@ pytest.importorskip("httpx2", reason="the extra remote is not installed")
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models.remote import RemoteModel, Sampling
-from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.config import ServeOptions, ServerConfig
 from callmemaybe.server.observability import JsonLog
 from callmemaybe.server.serving import application, serve
 from tests.server.conftest import PATIENCE, USER, WEATHER, Running, Seen, running
@@ -302,7 +302,7 @@ def test_nobody_there() -> None:
     with front(behind) as served:
         assert error_of(served)[:2] == (502, "upstream_unreachable")
     with pytest.raises(ModelError, match="cannot be reached"):
-        serve(f"{behind.address}#m", ServerConfig(port=0), say=lambda _: None)
+        serve(ServeOptions(f"{behind.address}#m", ServerConfig(port=0)), say=lambda _: None)
 
 
 @pytest.mark.parametrize("after", ["0.4", "0"])

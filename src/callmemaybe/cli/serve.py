@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from callmemaybe.cli.options import (
 )
 from callmemaybe.cli.process import ExitCode
 from callmemaybe.errors import InputError, ModelError
-from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.config import ServeOptions, ServerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,13 @@ Format = Annotated[
     ),
 ]
 Slots = Annotated[int, typer.Option(min=1, help="Turns decoded at once, in one batch.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1, max=64,
+        help="Processes that share the port; each has the model, slots, queue and caches of its own.",
+    ),
+]  # fmt: skip
 Queue = Annotated[int, typer.Option(min=1, help="Turns that may wait for a slot.")]
 DefaultTokens = Annotated[
     int, typer.Option(min=1, help="The most tokens of an answer where a request sets no limit.")
@@ -109,6 +117,7 @@ def serve(
     order: KeyOrderOption = KeyOrder.SCHEMA,
     ground: GroundOption = GroundMode.OFF,
     ground_in: GroundScopeOption = GroundScope.REQUEST,
+    workers: Workers = 1,
     slots: Slots = 8,
     queue: Queue = 128,
     default_tokens: DefaultTokens = 1024,
@@ -129,18 +138,38 @@ def serve(
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
         refuse_unread=refuse_unread,
     )  # fmt: skip
+    check_workers(workers)
     from callmemaybe.generation.config import DecodingConfig
-    from callmemaybe.server.serving import serve as serve_model
     from callmemaybe.wire.grounding import GroundingConfig
 
-    serve_model(
-        model, settings, name=name, format=format_, observers=_observers(otel), quiet=quiet,
-        upstream_key=upstream_key,
+    options = ServeOptions(
+        model, settings, name=name, format=format_, quiet=quiet, upstream_key=upstream_key,
         decoding=DecodingConfig(order=order.value),
         grounding=GroundingConfig(ground.value, ground_in.value),
-        say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),
+        make_observers=partial(_observers, otel),
     )  # fmt: skip
+    if workers > 1:
+        from callmemaybe.server.workers import serve_with_workers
+
+        serve_with_workers(options, workers, say=_say)
+    else:
+        from callmemaybe.server.serving import serve as serve_model
+
+        serve_model(options, say=_say)
     raise typer.Exit(ExitCode.DONE)
+
+
+def _say(line: str) -> None:
+    print(f"callmemaybe: {line}", file=sys.stderr, flush=True)
+
+
+def check_workers(workers: int) -> None:
+    """Raise InputError for several workers where processes cannot share a socket."""
+    if workers > 1 and sys.platform == "win32":
+        raise InputError(
+            "several processes cannot share a port on Windows", where="--workers",
+            hint="start several servers, and a proxy in front of them",
+        )  # fmt: skip
 
 
 def check_origins(origins: Sequence[str], where: str) -> None:

@@ -38,6 +38,7 @@ def load(
     cache: str | Path | None = None,
     offline: bool | None = None,
     threads: int | None = None,
+    most_threads: int | None = None,
     providers: Sequence[str] | None = None,
 ) -> Model:
     """Load a model by name; what kind it is follows from its files.
@@ -50,8 +51,8 @@ def load(
     ``cache`` is where downloads go (default: the hub's own cache). Files that are there are used as they are;
     ``offline=False`` asks the hub for a newer revision, ``True`` never asks (default:
     HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine: by default as many threads as
-    suit the model's size, on the CPU; other providers are passed on untested. Raises ModelError if
-    the model cannot be loaded.
+    suit the model's size, on the CPU, but no more than ``most_threads``; other providers are passed on untested. Raises
+    ModelError if the model cannot be loaded.
     """
     text = str(name)
     if text.startswith(("http://", "https://")):
@@ -69,6 +70,9 @@ def load(
             f"{text} cannot be looked for: {why}; correct the name, or the permissions of its folder"
         ) from error
     backend = _backend(weights)
+    if threads is None and most_threads is not None:
+        small = _model_files.weight_bytes(weights) < _model_files.SMALL_WEIGHTS
+        threads = 1 if small else most_threads
     return backend.load(weights, folder, name=text, threads=threads, providers=providers)
 
 

@@ -1,11 +1,13 @@
-"""Chooses the weight files of a model folder by name alone; reads no file."""
+"""Chooses the weight files of a model folder by name alone, and finds what belongs to one; reads no file."""
 
 from __future__ import annotations
 
+import glob
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from callmemaybe.errors import ModelError
 
@@ -22,6 +24,8 @@ _REFUSED = {
 }
 #: Kinds of weights in order of preference where nobody chose; each may be asked for by its name.
 _KINDS = {"onnx": ".onnx", "gguf": ".gguf", "safetensors": ".safetensors"}
+#: Bytes of weights below which a second thread costs more than it gains.
+SMALL_WEIGHTS = 64 << 20
 #: PyTorch chooses the precision as it loads.
 _PRECISIONS = ("fp32", "fp16", "bf16")
 #: What is preferred among GGUF files where nobody chose: small, then good.
@@ -238,3 +242,14 @@ def _nothing(files: Collection[str], where: str) -> str:
             "use the model's safetensors, GGUF or ONNX files"
         )
     return f"{where} holds no model: no .onnx, .gguf or .safetensors file in it or in its onnx/"
+
+
+def weight_files(weights: Path) -> list[Path]:
+    """Return a weight file and its external data, sorted."""
+    beside = weights.parent.glob(f"{glob.escape(weights.name)}*")
+    return sorted(path for path in beside if path.is_file())
+
+
+def weight_bytes(weights: Path) -> int:
+    """Size of a weight file with its external data."""
+    return sum(path.stat().st_size for path in weight_files(weights))

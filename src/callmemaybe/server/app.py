@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
@@ -61,6 +61,7 @@ class ServerApp:
     make_scheduler: Callable[[], TurnScheduler]
     observers: Sequence[RequestObserver] = ()
     cached_bytes: Callable[[], int] = int
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
     clock: Callable[[], float] = time.perf_counter
     now: Callable[[], float] = time.time
 
@@ -68,11 +69,10 @@ class ServerApp:
         self._config = self.served.config
         self._scheduler: TurnScheduler | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._metrics = RequestMetrics(
-            lambda: self.scheduler.waiting, lambda: self.scheduler.running, self.cached_bytes
-        )
+        #: Whether the connection of an answer ends with it, so that the client's next goes elsewhere.
+        self.sheds_connection: Callable[[], bool] = lambda: False
         self._logged_unread: set[str] = set()
-        self._observers = [self._metrics, *self.observers]
+        self._observers = [self.metrics, *self.observers]
         self._document = json_bytes(document(self.served))
         self._page = playground(
             self.served.name, needs_key=bool(self._config.keys), has_steps=self.served.has_steps,
@@ -111,6 +111,10 @@ class ServerApp:
         )
         app.router.redirect_slashes = False
         return app
+
+    def measure(self) -> None:
+        """Set the gauges of the metrics to what is so now."""
+        self.metrics.measure(self.scheduler.waiting, self.scheduler.running, self.cached_bytes())
 
     def begin_to_stop(self) -> None:
         """Refuse new requests, and let the others finish; call it on the event loop's thread."""
@@ -160,6 +164,8 @@ class ServerApp:
             response.headers["x-request-id"] = summary.id
             if unread := getattr(request.state, "unread", ()):
                 response.headers[UNREAD_HEADER] = ", ".join(unread)
+            if self.sheds_connection():
+                response.headers["connection"] = "close"
             response.headers["openai-processing-ms"] = str(round((self.clock() - began) * 1000))
             return response
 
@@ -280,7 +286,8 @@ class ServerApp:
         return JsonResponse({"status": "ok"})
 
     async def _show_metrics(self, _request: Request) -> Response:
-        return Response(self._metrics.text(), media_type=self._metrics.content_type)
+        self.measure()
+        return Response(self.metrics.text(), media_type=self.metrics.content_type)
 
     async def _list_models(self, _request: Request) -> Response:
         return JsonResponse({"object": "list", "data": [self.served.as_json]})

@@ -39,7 +39,8 @@ from callmemaybe.server.observability import JsonLog, library_logs
 from callmemaybe.server.page import Page
 from callmemaybe.server.page.audit import AuditPages, chain_state, refusal, sign_in
 from callmemaybe.server.persons import Persons
-from callmemaybe.server.serving import bind, make_server, url_of
+from callmemaybe.server.serving import make_server
+from callmemaybe.server.sockets import bind, url_of
 
 _LOG = logging.getLogger("callmemaybe.server")
 #: Seconds of a session, sessions, and sign-ins that may wait for the one that is being checked.

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from callmemaybe.errors import InputError
+
+if TYPE_CHECKING:
+    from callmemaybe.generation.config import DecodingConfig
+    from callmemaybe.server.observability import RequestObserver
+    from callmemaybe.wire.grounding import GroundingConfig
 
 
 @dataclass(frozen=True)
@@ -83,3 +90,23 @@ class ServerConfig:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What is served, and how; it can be pickled, so that processes may be started with it.
+
+    ``upstream_key`` is for a model on a server: what that asks for. ``decoding`` and ``grounding`` hold
+    for all turns. ``quiet`` logs failed requests only; ``make_observers`` returns what observes requests
+    besides the log and the metrics.
+    """
+
+    model: str
+    config: ServerConfig
+    name: str | None = None
+    format: str | None = None
+    quiet: bool = False
+    upstream_key: str = field(default="", repr=False)
+    decoding: DecodingConfig | None = None
+    grounding: GroundingConfig | None = None
+    make_observers: Callable[[], Sequence[RequestObserver]] = tuple

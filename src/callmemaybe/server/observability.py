@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any, Protocol
@@ -76,11 +76,24 @@ class RequestObserver(Protocol):
 
 
 class JsonLog:
-    """Writes a JSON line per request; ``now`` returns seconds since 1970."""
+    """Writes a JSON line per request; ``now`` returns seconds since 1970.
 
-    def __init__(self, file: IO[str] | None = None, now: Callable[[], float] = time.time) -> None:
+    A ``worker`` stands in each line, and ``alone`` is entered to write one, so that lines of several
+    processes do not mix.
+    """
+
+    def __init__(
+        self,
+        file: IO[str] | None = None,
+        now: Callable[[], float] = time.time,
+        *,
+        worker: int | None = None,
+        alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._file = file or sys.stderr
         self._now = now
+        self._who = {} if worker is None else {"worker": worker}
+        self._alone = alone
 
     def started(self, summary: RequestSummary) -> None:
         """Do nothing: the line is written at the end."""
@@ -113,8 +126,11 @@ class JsonLog:
         """Write one line; errors of writing are ignored."""
         when = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
         try:
-            self._file.write(json.dumps({"time": when, "level": level, **line}) + "\n")
-            self._file.flush()
+            with self._alone():
+                self._file.write(
+                    json.dumps({"time": when, "level": level, **self._who, **line}) + "\n"
+                )
+                self._file.flush()
         except (OSError, ValueError):
             pass
 
@@ -178,15 +194,8 @@ class RequestMetrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(
-        self,
-        waiting: Callable[[], int],
-        running: Callable[[], int],
-        cached_bytes: Callable[[], int],
-    ) -> None:
-        self._registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
         self._requests = Counter(
             "callmemaybe_requests", "Requests by route and status.", ["route", "status"],
             registry=registry,
@@ -207,18 +216,24 @@ class RequestMetrics:
         self._seconds = self._histogram("callmemaybe_request_seconds", "Whole requests.")
         self._first = self._histogram("callmemaybe_first_piece_seconds", "Until the first piece.")
         self._waited = self._histogram("callmemaybe_queue_seconds", "Waiting for a slot.")
-        Gauge("callmemaybe_turns_waiting", "Turns that wait.", registry=registry).set_function(
-            waiting
+        self._waiting = self.gauge("callmemaybe_turns_waiting", "Turns that wait.")
+        self._running = self.gauge("callmemaybe_turns_running", "Turns in a slot.")
+        self._cached = self.gauge(
+            "callmemaybe_prompt_cache_bytes", "Bytes of prompts that are kept."
         )
-        Gauge("callmemaybe_turns_running", "Turns in a slot.", registry=registry).set_function(
-            running
-        )
-        Gauge(
-            "callmemaybe_prompt_cache_bytes", "Bytes of prompts that are kept.", registry=registry
-        ).set_function(cached_bytes)
+        self.add_process()
+
+    def add_process(self) -> None:
+        """Add what is known of the process."""
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+
+    def gauge(self, name: str, what: str) -> Gauge:
+        """Return a gauge, of which the values of several processes add up."""
+        return Gauge(name, what, multiprocess_mode="livesum", registry=self.registry)
 
     def _histogram(self, name: str, what: str) -> Histogram:
-        return Histogram(name, what, ["route"], buckets=_SECONDS, registry=self._registry)
+        return Histogram(name, what, ["route"], buckets=_SECONDS, registry=self.registry)
 
     def started(self, summary: RequestSummary) -> None:
         """Do nothing: requests are counted at their end."""
@@ -239,6 +254,12 @@ class RequestMetrics:
         if summary.first is not None:
             self._first.labels(summary.route).observe(summary.first)
 
+    def measure(self, waiting: int, running: int, cached_bytes: int) -> None:
+        """Set the gauges: turns that wait, turns in a slot, bytes of prompts that are kept."""
+        self._waiting.set(waiting)
+        self._running.set(running)
+        self._cached.set(cached_bytes)
+
     def text(self) -> bytes:
         """Return the metrics as Prometheus reads them."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

@@ -219,6 +219,12 @@ class TurnScheduler:
         """The number of turns in a slot."""
         return len(self._running)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a turn goes on although it was cancelled, and blocks all others."""
+        late = self.clock() - self._config.stuck_seconds
+        return any(turn.cancelled is not None and turn.cancelled < late for turn in self._running)
+
     def submit(self, client: str, requests: Sequence[TurnRequest]) -> PendingRequest:
         """Queue the turns of a request.
 
@@ -253,8 +259,7 @@ class TurnScheduler:
         """
         if self.is_stopping:
             raise ApiError(503, "The server is stopping.", code="stopping", retry_after=1)
-        late = self.clock() - self._config.stuck_seconds
-        if any(turn.cancelled is not None and turn.cancelled < late for turn in self._running):
+        if self.is_stuck:
             raise ApiError(503, "A request blocks the model for all others.", code="stuck",
                           retry_after=self._config.stuck_seconds)  # fmt: skip
 

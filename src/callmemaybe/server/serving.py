@@ -7,9 +7,7 @@ protocol is extended by deadlines for slow clients.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +22,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
-from callmemaybe.errors import InputError
-from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.remote import RemoteGenerator
 from callmemaybe.generation.turn import TurnGenerator
@@ -33,16 +29,21 @@ from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 from callmemaybe.server.app import ServerApp
 from callmemaybe.server.common import ServedModel
-from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.config import ServeOptions, ServerConfig
 from callmemaybe.server.gc_tuning import tune_gc
 from callmemaybe.server.images import BODY_BYTES
-from callmemaybe.server.observability import FailureFilter, JsonLog, RequestObserver, library_logs
+from callmemaybe.server.observability import (
+    FailureFilter,
+    JsonLog,
+    RequestMetrics,
+    RequestObserver,
+    library_logs,
+)
 from callmemaybe.server.scheduler import TaskRunner, ThreadRunner, TurnScheduler
-from callmemaybe.wire.grounding import GroundingConfig
+from callmemaybe.server.sockets import bind, url_of
 
 #: uvicorn answers 503 to connections beyond these; each costs a file descriptor.
 MAX_CONNECTIONS = 1000
-_BACKLOG = 512
 #: How often an answer of another server that is wrong is asked for again.
 REPAIRS = 2
 #: The environment variable of the key that the server of the model asks for; our own clients' is another.
@@ -51,45 +52,6 @@ UPSTREAM_KEY = "CALLMEMAYBE_UPSTREAM_KEY"
 _HEAD_BYTES = 32 << 10
 #: Seconds after which an idle connection is closed.
 _IDLE_SECONDS = 30
-
-
-def bind(config: ServerConfig) -> socket.socket:
-    """Return a socket that listens on the configured address; raise InputError if that fails."""
-    where = f"{config.host}:{config.port}"
-    try:
-        family, kind, number, _, address = socket.getaddrinfo(
-            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise InputError(
-            f"{config.host!r} is not an address: {error.strerror}", where="--host"
-        ) from None
-    except UnicodeError:
-        raise InputError(
-            f"{config.host!r} is not an address: a part of the name is empty or too long",
-            where="--host", hint="write it as 127.0.0.1, ::1 or host.example.org",
-        ) from None  # fmt: skip
-    opened = socket.socket(family, kind, number)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind(address)
-        opened.listen(_BACKLOG)
-    except OSError as error:
-        opened.close()
-        if error.errno == errno.EADDRINUSE:
-            raise InputError(
-                f"{where} is in use by another program", where="--port", hint="choose another"
-            ) from None
-        raise InputError(f"cannot listen on {where}: {error.strerror}", where="--host") from None
-    opened.setblocking(False)
-    return opened
-
-
-def url_of(opened: socket.socket) -> str:
-    """Return the URL of a listening socket."""
-    host, port = opened.getsockname()[:2]
-    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - not bound here
-    return f"http://{f'[{name}]' if ':' in name and name[0] != '[' else name}:{port}"
 
 
 class GracefulServer(uvicorn.Server):
@@ -179,13 +141,9 @@ class _DeadlineProtocol(H11Protocol):
         self.transport.close()
 
 
-def make_server(app: ASGIApp, config: ServerConfig, stopping: Callable[[], None]) -> GracefulServer:
-    """Return a server that runs until a signal, or until ``should_exit`` is set.
-
-    Running turns may then finish within the grace period. ``stopping`` is called at the signal, on the
-    event loop's thread.
-    """
-    uvicorn_config = uvicorn.Config(
+def uvicorn_config(app: ASGIApp, config: ServerConfig) -> uvicorn.Config:
+    """Return the settings of uvicorn for an application; running turns may finish within the grace period."""
+    return uvicorn.Config(
         app,
         http=deadline_protocol(config.read_seconds),
         ws="none",
@@ -198,7 +156,15 @@ def make_server(app: ASGIApp, config: ServerConfig, stopping: Callable[[], None]
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=int(config.grace_seconds) + 5,
     )
-    return GracefulServer(uvicorn_config, stopping)
+
+
+def make_server(app: ASGIApp, config: ServerConfig, stopping: Callable[[], None]) -> GracefulServer:
+    """Return a server that runs until a signal, or until ``should_exit`` is set.
+
+    Running turns may then finish within the grace period. ``stopping`` is called at the signal, on the
+    event loop's thread.
+    """
+    return GracefulServer(uvicorn_config(app, config), stopping)
 
 
 def application(
@@ -208,11 +174,14 @@ def application(
     name: str | None = None,
     format: str | None = None,  # noqa: A002 - the public name of the setting
     observers: Sequence[RequestObserver] = (),
+    created: int | None = None,
+    metrics: RequestMetrics | None = None,
     **options: object,
 ) -> ServerApp:
     """Return the application that serves a loaded model.
 
-    ``name`` is its name in requests; ``options`` are those of ``LocalGenerator``, or ``RemoteGenerator`` for
+    ``name`` is its name in requests, ``created`` when the server started (seconds since 1970), by default
+    now; ``metrics`` counts the requests, by default in this process alone; ``options`` are those of ``LocalGenerator``, or ``RemoteGenerator`` for
     a model on a server. Raises ModelError for a model that cannot be used.
     """
     generator: TurnGenerator
@@ -228,56 +197,66 @@ def application(
     if generator.reads_images:
         config = replace(config, body_bytes=max(config.body_bytes, BODY_BYTES))
     served = ServedModel(
-        name or model.name, generator.format, int(time.time()), config, generator.reads_images,
+        name or model.name, generator.format, created or int(time.time()), config, generator.reads_images,
         has_steps=not isinstance(model, RemoteModel),
     )  # fmt: skip
 
     def make_scheduler() -> TurnScheduler:
         return TurnScheduler(generator, runner, config, new_id=served.new_call_id)
 
-    return ServerApp(served, make_scheduler, observers, lambda: prefixes.memory)
+    return ServerApp(
+        served, make_scheduler, observers, lambda: prefixes.memory, metrics or RequestMetrics()
+    )
 
 
-def serve(
-    model: str,
-    config: ServerConfig,
+def load_application(
+    options: ServeOptions,
+    log: JsonLog,
     *,
-    name: str | None = None,
-    format: str | None = None,  # noqa: A002 - the public name of the setting
-    observers: Sequence[RequestObserver] = (),
-    quiet: bool = False,
-    upstream_key: str = "",
-    decoding: DecodingConfig | None = None,
-    grounding: GroundingConfig | None = None,
-    say: Callable[[str], None] = print,
-) -> None:
-    """Serve a model until a signal.
+    most_threads: int | None = None,
+    created: int | None = None,
+    metrics: RequestMetrics | None = None,
+) -> ServerApp:
+    """Load a model, and return the application that serves it and writes to ``log``.
 
-    ``upstream_key`` is for a model on a server: what that asks for. ``decoding`` and ``grounding`` hold for all turns; ``say`` is called with the URL. Raises
-    InputError for an address that cannot be bound, ModelError for a model that cannot be served.
+    ``most_threads`` is for each forward pass, where the model runs here; ``created`` is when the server
+    started, in seconds since 1970. Raises ModelError for a model that cannot be served.
     """
-    opened = bind(config)
-    try:
-        loaded = load_model(model)
-        if isinstance(loaded, RemoteModel):
-            loaded = replace(
-                loaded, key=upstream_key, key_name=UPSTREAM_KEY, timeout=config.run_seconds
-            )
-            loaded.dialect  # noqa: B018 - asks the server, unless the address says it
-        log = JsonLog()
-        request_log: RequestObserver = FailureFilter(log) if quiet else log
-        app = application(
-            loaded,
-            config,
-            name=name,
-            format=format,
-            observers=[request_log, *observers],
-            decoding=decoding,
-            grounding=grounding,
+    config = options.config
+    observers = options.make_observers()
+    loaded = load_model(options.model, most_threads=most_threads)
+    if isinstance(loaded, RemoteModel):
+        loaded = replace(
+            loaded, key=options.upstream_key, key_name=UPSTREAM_KEY, timeout=config.run_seconds
         )
-        tune_gc()
+        loaded.dialect  # noqa: B018 - asks the server, unless the address says it
+    request_log: RequestObserver = FailureFilter(log) if options.quiet else log
+    app = application(
+        loaded,
+        config,
+        name=options.name,
+        format=options.format,
+        observers=[request_log, *observers],
+        created=created,
+        metrics=metrics,
+        decoding=options.decoding,
+        grounding=options.grounding,
+    )
+    tune_gc()
+    return app
+
+
+def serve(options: ServeOptions, *, say: Callable[[str], None] = print) -> None:
+    """Serve a model until a signal; ``say`` is called with the URL.
+
+    Raises InputError for an address that cannot be bound, ModelError for a model that cannot be served.
+    """
+    opened = bind(options.config)
+    try:
+        log = JsonLog()
+        app = load_application(options, log)
         say(f"{app.served.name} is served at {url_of(opened)} (Ctrl-C stops)")
-        with library_logs(log, logging.ERROR if quiet else logging.WARNING):
-            make_server(app.asgi(), config, app.begin_to_stop).run(sockets=[opened])
+        with library_logs(log, logging.ERROR if options.quiet else logging.WARNING):
+            make_server(app.asgi(), options.config, app.begin_to_stop).run(sockets=[opened])
     finally:
         opened.close()

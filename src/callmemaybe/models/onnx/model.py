@@ -7,11 +7,12 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+from callmemaybe.models._model_files import weight_files
 from callmemaybe.models.base import Files, Session
 from callmemaybe.models.onnx.by_position import ByPositionSession
 from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.onnx.growing import GrowingSession
-from callmemaybe.models.onnx.onnxruntime import VERSION, start, weight_files
+from callmemaybe.models.onnx.onnxruntime import VERSION, start
 from callmemaybe.models.onnx.session import OnnxSession
 from callmemaybe.models.onnx.shared_kv import SharedKVSession
 

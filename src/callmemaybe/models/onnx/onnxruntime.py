@@ -5,7 +5,6 @@ A graph with fused attention is rewritten in memory before it starts (:mod:`.gra
 
 from __future__ import annotations
 
-import glob
 import mmap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,11 @@ import numpy as np
 import onnxruntime as ort
 
 from callmemaybe.errors import ModelError
+from callmemaybe.models._model_files import SMALL_WEIGHTS, weight_bytes, weight_files
 from callmemaybe.models.base import Array
 from callmemaybe.models.onnx.graph_rewrite import rewrite
 
 VERSION: str = ort.__version__
-#: Bytes of weights below which a second thread costs more than it gains.
-SMALL_WEIGHTS = 64 << 20
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 _FATAL_ONLY = 4  # a probe that fails is expected, so onnxruntime does not log it
 
@@ -98,17 +96,6 @@ def _rewritten(weights: Path) -> bytes | None:
                 return found
     except (OSError, ValueError):
         return None  # onnxruntime reports it better when it starts the file
-
-
-def weight_files(weights: Path) -> list[Path]:
-    """Return a weight file and its external data, sorted."""
-    beside = weights.parent.glob(f"{glob.escape(weights.name)}*")
-    return sorted(path for path in beside if path.is_file())
-
-
-def weight_bytes(weights: Path) -> int:
-    """Size of a weight file with its external data."""
-    return sum(path.stat().st_size for path in weight_files(weights))
 
 
 def first_line(error: Exception) -> str:
