@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -421,3 +422,20 @@ def test_the_bytes_of_cached_prompts_are_counted(client: httpx2.Client) -> None:
         if line.startswith("callmemaybe_prompt_cache_bytes")
     )  # fmt: skip
     assert float(line.split()[1]) > 0
+
+
+def test_only_the_functions_of_a_prompt_are_kept(client: httpx2.Client) -> None:
+    """Law: what no later prompt begins with takes no memory; of a request that is all but the functions."""
+
+    def kept() -> float:
+        text = client.get("/metrics").text
+        return float(re.findall(r"(?m)^callmemaybe_prompt_cache_bytes (\S+)", text)[0])
+
+    ask(client)
+    before = kept()
+    assert before > 0
+    for number in range(5):
+        said = [{"role": "user", "content": f"Turn the lights in room {number} on at 7:{number}0"}]
+        told = ask(client, messages=said, n=2).json()["usage"]
+        assert 0 < told["prompt_tokens_details"]["cached_tokens"] < told["prompt_tokens"] - 10
+    assert kept() == before

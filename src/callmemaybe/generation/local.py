@@ -163,13 +163,15 @@ class LocalGenerator(TurnGenerator):
             raise
         encoded = self._clock()
         if opened is None:
-            session, cached = self._prefix_cache.take(ids[:-1])
+            kept = self._kept(ids, tools)
+            session, cached = self._prefix_cache.take(ids[:kept])
         else:  # the same ids stand for other pictures, too
+            kept = len(ids) - 1
             session, cached = opened[0], 0
-            session.feed(ids[:-1], 0)
+            session.feed(ids[:kept], 0)
         prompt = _Prompt(
-            session, ids[-1:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded
-        )
+            session, ids[kept:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded
+        )  # fmt: skip
         return self._stream(prompt, constraint, spec, config)
 
     def stream_call(
@@ -481,6 +483,16 @@ class LocalGenerator(TurnGenerator):
             if len(self._prefix_ids) > CONSTRAINT_CACHE_SIZE:
                 self._prefix_ids.popitem(last=False)
         return ids
+
+    def _kept(self, ids: list[int], tools: Sequence[ToolSpec]) -> int:
+        """Return how many ids of a prompt to keep for later ones; the rest is fed with the first of the answer.
+
+        Of a conversation that is all of it but the last id, since its next turn begins with it; prompts of single
+        requests have nothing in common but the tools.
+        """
+        prefix = self._prefix(tools) if self.format.is_single_request else []
+        is_shared = 0 < len(prefix) < len(ids) and ids[: len(prefix)] == prefix
+        return len(prefix) if is_shared else len(ids) - 1
 
     def _budget(self, constraint: Constraint, tokens: int, config: DecodingConfig) -> int:
         """Return how many tokens a turn behind a prompt of ``tokens`` may take."""

@@ -15,7 +15,6 @@ from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.grammar import regex
@@ -117,30 +116,16 @@ class ServedModel:
     #: Whether its tokens can be watched: it runs in this process.
     has_steps: bool = True
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of what answers depend on besides the request."""
         text = f"{version('callmemaybe')} {self.name} {self.format.name}"
         return f"fp_{sha256(text.encode()).hexdigest()[:12]}"
 
-    @cached_property
+    @property
     def is_single_request(self) -> bool:
-        """Whether prompts contain the last user message only; found out by comparing two of them."""
-        try:
-            one, other = (
-                self.format.prompt(
-                    [
-                        {"role": "user", "content": text},
-                        {"role": "assistant", "content": "said"},
-                        {"role": "user", "content": "asked"},
-                    ],
-                    [],
-                )
-                for text in ("first", "second")
-            )
-        except CallMeMaybeError:
-            return False  # a template that refuses some conversations reads them
-        return one == other
+        """Whether prompts contain the last user message only."""
+        return self.format.is_single_request
 
     @property
     def as_json(self) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import CallMeMaybeError, InputError
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.tools import CallEnded, ToolCall, ToolSpec, check_distinct
 from callmemaybe.wire.format_nodes import (
@@ -82,6 +82,25 @@ class Format:
     #: Whether models of the family were trained on the choices only, not on what the grammar forces: the
     #: probability of forced text then means nothing.
     trained_on_choices: bool = False
+
+    @cached_property
+    def is_single_request(self) -> bool:
+        """Whether prompts contain the last user message only; found out by comparing two of them."""
+        try:
+            one, other = (
+                self.prompt(
+                    [
+                        {"role": "user", "content": text},
+                        {"role": "assistant", "content": "said"},
+                        {"role": "user", "content": "asked"},
+                    ],
+                    [],
+                )
+                for text in ("first", "second")
+            )
+        except CallMeMaybeError:
+            return False  # a template that refuses some conversations reads them
+        return one == other
 
     def matches(self, template: str | None, controls: frozenset[str]) -> bool:
         """Whether a model with this chat template and these control tokens uses this format."""
