@@ -67,6 +67,26 @@ def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None
         np.testing.assert_allclose(logits, model.open().feed([5] * count), atol=1e-5)
 
 
+def test_short_requests_share_a_pass(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: what a whole short request adds to its prefix goes through with others, with the logits it has alone."""
+    model = load(tiny, "placed")
+    sessions = [model.open() for _ in range(4)]
+    for at, session in enumerate(sessions):
+        session.feed([3 + at] * 9)
+    shapes = counted(monkeypatch)
+    counts = (39, 40, 40, 40)
+    found = sessions[0].feed_batch(
+        [
+            Feed(session, [5] * count, keep=3)
+            for session, count in zip(sessions, counts, strict=True)
+        ]
+    )
+    assert shapes == [(4, 40)]
+    for at, (count, logits) in enumerate(zip(counts, found, strict=True)):
+        alone = model.open().feed([3 + at] * 9 + [5] * count, keep=3)
+        np.testing.assert_allclose(logits, alone, atol=1e-5)
+
+
 def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would take longer to copy than a shared pass saves goes through alone."""
     model = load(tiny, "placed")
