@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from itertools import product
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_short_requests_share_a_pass(tiny: Maker, monkeypatch: pytest.MonkeyPatc
     for at, (count, logits) in enumerate(zip(counts, found, strict=True)):
         alone = model.open().feed([3 + at] * 9 + [5] * count, keep=3)
         np.testing.assert_allclose(logits, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["genai", "placed"])
+def test_logits_are_freed_with_their_owner(tiny: Maker, layout: str) -> None:
+    """Law: nothing but the caller holds what a pass returned, however many slots have passes of their own."""
+    engine = load(tiny, layout)._engine
+    cache = engine.buffer(8)
+    found = engine.append(np.array([[1, 2, 3]]), [0], 3, cache)
+    held = weakref.ref(found)
+    assert held() is not None
+    del found
+    gc.collect()
+    assert held() is None
 
 
 def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,8 @@ class OnnxEngine:
         except Exception as error:
             raise ModelError(f"{self.weights} failed to run: {first_line(error)}") from error
         found = binding.get_outputs()[0].numpy() if logits is None else logits
+        if logits is not None:
+            binding.bind_output(graph.logits)  # else it would keep these logits until its next pass
         bound.bindings.append(binding)
         return found
 
