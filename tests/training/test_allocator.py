@@ -27,12 +27,12 @@ def test_jemalloc_gives_back_what_was_freed() -> None:
         pytest.skip("jemalloc is not installed")
     program = (
         "from pathlib import Path\n"
-        "from training.optim.allocator import let_go\n"
+        "from training.optim.allocator import release_memory\n"
         "held = lambda: int(Path('/proc/self/statm').read_text().split()[1]) >> 8\n"
         "some = [b'x' * 5_000_000 for _ in range(40)]\n"
         "del some\n"
         "before = held()\n"
-        "assert let_go()\n"
+        "assert release_memory()\n"
         "print(before - held())\n"
     )
     environment = os.environ | {
