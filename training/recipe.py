@@ -11,9 +11,9 @@ from typing import Any
 from zlib import crc32
 
 from training import recipe_schema
-from training.data import dialogues
+from training.data import dialogues, natural, seal_tools
 from training.data.leak_filter import LeakFilter, build_leak_filter
-from training.data.mixture import BlockMaker, Mix, Sources
+from training.data.mixture import CORPORA, SEAL, BlockMaker, Mix, Sources
 from training.data.tasks import TaskFunction, read_tasks
 
 ROOT = Path(__file__).parents[1]
@@ -92,6 +92,30 @@ class Recipe:
         kept = {name: examples for name, examples in kept.items() if examples}
         return dialogues.Dialogues({n: loaded.tools[n] for n in kept}, kept)
 
+    @cached_property
+    def corpora(self) -> dict[str, natural.NaturalCorpus]:
+        """Natural requests by corpus, without any that overlap an evaluation set."""
+        folder = ROOT / str(self.table.get("natural", ""))
+        allows = self.leak_filter.allows_prompt
+        return {
+            name: natural.load(folder, name, allows)
+            for name in CORPORA
+            if "natural" in self.table and name != SEAL and (folder / name).is_dir()
+        }
+
+    def natural(self, part: str) -> dict[str, natural.NaturalCorpus]:
+        """`train`, `natural` or `intent` (see `natural.part_of`) of each corpus that has any."""
+        unseen = self.table["held_out"].get("intents", ())
+        parts = {name: natural.part_of(c, part, unseen) for name, c in self.corpora.items()}
+        return {name: corpus for name, corpus in parts.items() if corpus.functions}
+
+    def seal(self, part: str) -> seal_tools.SealTools | None:
+        """`train` or `natural` of Seal-Tools, where it is at hand."""
+        folder = ROOT / str(self.table.get("natural", "")) / SEAL
+        if "natural" not in self.table or not folder.is_dir() or part == "intent":
+            return None
+        return seal_tools.part_of(seal_tools.load(folder), part)
+
     @property
     def excess(self) -> float:
         """How much likelier than in use it is in training that no tool fits, in log-odds."""
@@ -105,13 +129,17 @@ class Recipe:
         leaks = self.leak_filter
         with_dialogue = part in ("train", "dev")
         sources = Sources(
-            self.functions("train" if part == "dev" else part),
+            self.functions("train" if part in ("dev", "natural", "intent") else part),
             self.dialogues(part) if with_dialogue else None,
             leaks.allows_tool if part == "train" else lambda tool: True,
             leaks.allows_prompt if part == "train" else lambda prompt: True,
             augment=part == "train",
         )
+        natural_too = part in ("train", "natural", "intent")
+        if natural_too:
+            sources.natural, sources.seal = self.natural(part), self.seal(part)
         held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
+        held |= {"natural": "natural", "intent": "natural"}
         kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
         if part == "train":
             strays = {"none": table["none"]} | table.get("training", {})

@@ -17,7 +17,7 @@ PositiveShare = Annotated[float, Field(gt=0, le=1)]
 Inner = Annotated[float, Field(gt=0, lt=1)]
 Below = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(gt=0)]
-Kind = Literal["tasks", "synthetic", "dialogue", "mixed"]
+Kind = Literal["tasks", "synthetic", "dialogue", "mixed", "natural"]
 
 
 class StrictTable(BaseModel):
@@ -96,6 +96,7 @@ class HeldOutTable(StrictTable):
     every: Size
     aside: list[str] | None = None
     trained: list[str] | None = None  # domains of which nothing is held out
+    intents: list[str] | None = None  # of natural requests: `corpus/intent` or `corpus/family`
 
 
 class RecipeTable(StrictTable):
@@ -107,6 +108,7 @@ class RecipeTable(StrictTable):
     sgd: str
     evaluation: str
     examples: str
+    natural: str | None = None  # folder of the corpora of natural requests
     tokenizer: TokenizerTable
     model: ModelTable
     training: TrainingTable

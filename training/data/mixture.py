@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any
 
-from training.data import dialogues
+from training.data import dialogues, natural, seal_tools
 from training.data.generators import confusable_tools, synthetic
 from training.data.generators.extra_parameters import with_extra_parameter
 from training.data.requests import BEFORE_ANY, LEADS, draw_request, in_words, vary_style
@@ -77,6 +77,10 @@ WORDY = 0.3  # share of the lists in training whose tools are described at lengt
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
 WIDENED = 0.15  # share of written functions that get an optional parameter that is not theirs
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
+SEAL = "seal_tools"
+# Of the lists of natural requests, shares by corpus.
+CORPORA = {"hwu64": 0.34, "snips": 0.22, "clinc150": 0.24, "restaurants8k": 0.04, SEAL: 0.16}
+FAMILIAR = 0.5  # share of those lists whose functions are of few domains, if the corpus has several
 
 
 GREETINGS = tuple(words.strip().lower() for words in (*BEFORE_ANY, *LEADS))
@@ -116,6 +120,7 @@ class Block:
     others: list[OfferedTool] = field(
         default_factory=list
     )  # what might stand in the list and does not
+    examples: Sequence[seal_tools.SealRequest] = ()  # requests of the list, if they are not drawn by tool
 
 
 @dataclass
@@ -129,6 +134,8 @@ class Sources:
     augment: bool = (
         True  # for training: dialogue functions under other names, made-up ones in between
     )
+    natural: Mapping[str, natural.NaturalCorpus] = field(default_factory=dict)  # by name
+    seal: seal_tools.SealTools | None = None
 
     def __post_init__(self) -> None:
         self.by_domain: dict[str, list[TaskFunction]] = {}
@@ -222,6 +229,17 @@ class Sources:
         tool = dialogues.show(self.dialogues.tools[name], rng if self.augment else None)
         return OfferedTool(dialogues.family(name), tool, lambda r: r.choice(examples)[:2])
 
+    def offer_natural(
+        self, corpus: natural.NaturalCorpus, function: TaskFunction, rng: Random, style: BlockStyle
+    ) -> OfferedTool:
+        """A function of a corpus as a tool."""
+        variant, said = natural.present(corpus, function, rng, style, varied=self.augment)
+        return OfferedTool(
+            f"{corpus.name}/{function.names[0]}",
+            variant.tool,
+            lambda r: natural.ask(variant, said, r, varied=self.augment),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Mix:
@@ -251,6 +269,8 @@ class BlockMaker:
         style = BlockStyle.draw(rng)
         if self.sources.augment:
             style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, keeps_legends=True)
+        if kind == "natural":
+            return self.natural(rng, size, style)
         if self.mix.confusable and rng.random() < self.mix.confusable:
             return self.confusable(rng, size, style)
         close = rng.random() < 0.5
@@ -277,6 +297,67 @@ class BlockMaker:
         offers, others = (list(side.values()) for side in sides)
         return Block([offer.tool for offer in offers], "confusable", others=others), offers
 
+    def natural(
+        self, rng: Random, size: int, style: BlockStyle
+    ) -> tuple[Block, list[OfferedTool]]:
+        """Draw functions of one corpus; what else its people asked for fits nothing."""
+        sources = self.sources
+        names = [*sources.natural, *([SEAL] if sources.seal else [])]
+        name = rng.choices(names, [CORPORA[each] for each in names])[0]
+        if name == SEAL:
+            return self.seal_block(rng, size)
+        corpus = sources.natural[name]
+        domains = sorted({function.domain for function in corpus.functions})
+        among = corpus.functions
+        if len(domains) > 2 and rng.random() < FAMILIAR:
+            few = rng.sample(domains, 2)
+            among = [function for function in among if function.domain in few]
+        drawn = rng.sample(among, min(size, len(among)))
+        rest = [function for function in corpus.functions if function not in drawn]
+        shown = [sources.offer_natural(corpus, function, rng, style) for function in drawn]
+        offers = list({offer.tool["name"]: offer for offer in reversed(shown)}.values())
+        near = [function for function in rest if function.domain in {f.domain for f in drawn}]
+        beside = rng.sample(near, min(3, len(near))) + rng.sample(rest, min(3, len(rest)))
+        others = [sources.offer_natural(corpus, function, rng, style) for function in beside]
+        if corpus.strays:
+            others += [OfferedTool("stray", {"name": ""}, lambda r: (r.choice(corpus.strays), {}))] * 3
+        return Block([offer.tool for offer in offers], "natural", others=others), offers
+
+    def seal_block(self, rng: Random, size: int) -> tuple[Block, list[OfferedTool]]:
+        """Draw requests of Seal-Tools and the functions that they were written with."""
+        seal, augment = self.sources.seal, self.sources.augment
+        assert seal
+        asked: list[seal_tools.SealRequest] = []
+        names: dict[str, None] = {}
+        while len(names) < max(size, 6):
+            more = rng.choice(seal.several if seal.several and rng.random() < 0.5 else seal.single)
+            asked.append(more)
+            names |= dict.fromkeys(name for name, _ in more.calls)
+            if rng.random() < 0.5:
+                names |= dict.fromkeys(rng.sample(more.candidates, min(2, len(more.candidates))))
+        order = list(names)
+        rng.shuffle(order)
+        offers = [
+            OfferedTool(name, seal_tools.dress(seal.tools[name], rng if augment else None), no_request)
+            for name in order
+        ]
+        others = [
+            OfferedTool("", {"name": ""}, lambda r, request=request: (request.prompt, {}))
+            for request in rng.sample(seal.single, min(8, len(seal.single)))
+            if request.calls[0][0] not in names
+        ]
+        block = Block([offer.tool for offer in offers], "natural", others=others, examples=asked)
+        return block, offers
+
+    def seal_pair(self, block: Block, offers: list[OfferedTool], rng: Random) -> Pair:
+        """A request of the block's own, for one call or several."""
+        places = {offer.key: index for index, offer in enumerate(offers)}
+        fitting = [r for r in block.examples if all(name in places for name, _ in r.calls)]
+        if not fitting:
+            return Pair(self.unanswerable(block, offers, rng), [], "none")
+        drawn = rng.choice(fitting)
+        return Pair(drawn.prompt, [(places[name], given) for name, given in drawn.calls], "natural")
+
     def request(self, offer: OfferedTool, rng: Random) -> tuple[str, dict[str, Any]]:
         while True:
             prompt, arguments = offer.draw(rng)
@@ -288,6 +369,8 @@ class BlockMaker:
         luck = rng.random()
         if luck < self.mix.none:
             return Pair(self.unanswerable(block, offers, rng), [], "none")
+        if block.examples:
+            return self.seal_pair(block, offers, rng)
         index = rng.randrange(len(offers))
         prompt, arguments = self.request(offers[index], rng)
         if luck > 1 - self.mix.two and block.kind != "dialogue":
@@ -345,7 +428,7 @@ class BlockMaker:
             return self.request(rng.choice(block.others), rng)[0]
         kind = (
             block.kind
-            if block.kind not in ("mixed", "confusable")
+            if block.kind not in ("mixed", "confusable", "natural")
             else rng.choice(("tasks", "synthetic"))
         )
         similarity = self.sources.similarity
@@ -364,6 +447,11 @@ class BlockMaker:
             ):
                 return prompt
         return rng.choice(CHAT)
+
+
+def no_request(rng: Random) -> tuple[str, dict[str, Any]]:
+    """Draws nothing: the requests are the block's own."""
+    raise ValueError("a function of Seal-Tools has no requests of its own")
 
 
 def has_choice(function: TaskFunction) -> bool:
