@@ -185,7 +185,9 @@ def draw_row(
         block, offers = maker.start(rng, size)
         tools = [encoder.tool(tool_text(tool)) for tool in block.tools]
         short = [i for i, ids in enumerate(tools) if len(ids) <= limits.longest_tool]
-        if not short or (size and len(short) < min(size, 4)):
+        # A corpus of natural requests may have fewer functions than a list is asked to have.
+        least = min(size or 0, 4, len(tools) if block.kind == "natural" else 4)
+        if not short or len(short) < least:
             continue
         block.tools[:] = [block.tools[i] for i in short]
         offers[:] = [offers[i] for i in short]
