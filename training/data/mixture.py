@@ -120,7 +120,9 @@ class Block:
     others: list[OfferedTool] = field(
         default_factory=list
     )  # what might stand in the list and does not
-    examples: Sequence[seal_tools.SealRequest] = ()  # requests of the list, if they are not drawn by tool
+    examples: Sequence[
+        seal_tools.SealRequest
+    ] = ()  # requests of the list, if they are not drawn by tool
 
 
 @dataclass
@@ -297,9 +299,7 @@ class BlockMaker:
         offers, others = (list(side.values()) for side in sides)
         return Block([offer.tool for offer in offers], "confusable", others=others), offers
 
-    def natural(
-        self, rng: Random, size: int, style: BlockStyle
-    ) -> tuple[Block, list[OfferedTool]]:
+    def natural(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[OfferedTool]]:
         """Draw functions of one corpus; what else its people asked for fits nothing."""
         sources = self.sources
         names = [*sources.natural, *([SEAL] if sources.seal else [])]
@@ -320,7 +320,9 @@ class BlockMaker:
         beside = rng.sample(near, min(3, len(near))) + rng.sample(rest, min(3, len(rest)))
         others = [sources.offer_natural(corpus, function, rng, style) for function in beside]
         if corpus.strays:
-            others += [OfferedTool("stray", {"name": ""}, lambda r: (r.choice(corpus.strays), {}))] * 3
+            others += [
+                OfferedTool("stray", {"name": ""}, lambda r: (r.choice(corpus.strays), {}))
+            ] * 3
         return Block([offer.tool for offer in offers], "natural", others=others), offers
 
     def seal_block(self, rng: Random, size: int) -> tuple[Block, list[OfferedTool]]:
@@ -329,16 +331,20 @@ class BlockMaker:
         assert seal
         asked: list[seal_tools.SealRequest] = []
         names: dict[str, None] = {}
-        while len(names) < max(size, 6):
+        for _ in range(4 * max(size, 6)):
             more = rng.choice(seal.several if seal.several and rng.random() < 0.5 else seal.single)
             asked.append(more)
             names |= dict.fromkeys(name for name, _ in more.calls)
             if rng.random() < 0.5:
                 names |= dict.fromkeys(rng.sample(more.candidates, min(2, len(more.candidates))))
+            if len(names) >= max(size, 6):
+                break
         order = list(names)
         rng.shuffle(order)
         offers = [
-            OfferedTool(name, seal_tools.dress(seal.tools[name], rng if augment else None), no_request)
+            OfferedTool(
+                name, seal_tools.dress(seal.tools[name], rng if augment else None), no_request
+            )
             for name in order
         ]
         others = [
@@ -449,7 +455,7 @@ class BlockMaker:
         return rng.choice(CHAT)
 
 
-def no_request(rng: Random) -> tuple[str, dict[str, Any]]:
+def no_request(_: Random) -> tuple[str, dict[str, Any]]:
     """Draws nothing: the requests are the block's own."""
     raise ValueError("a function of Seal-Tools has no requests of its own")
 

@@ -36,7 +36,9 @@ SINGLE = "book_table"  # the only function of Restaurants-8k, whose sentences ha
 SWAPPED = 0.35  # share of the sentences in training whose values are those of other sentences
 REQUIRED = 0.3  # share of the commoner slots that a function requires, of its sentences only those that have them
 COMMON = 0.4  # share of the sentences that a commoner slot is in
-LEFT_OUT = 0.12  # share of the slots that a function lacks, whose values its sentences then say in vain
+LEFT_OUT = (
+    0.12  # share of the slots that a function lacks, whose values its sentences then say in vain
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class NaturalCorpus:
     def shares(self, function: TaskFunction) -> dict[str, float]:
         """In what share of a function's sentences each slot has a value."""
         said = self.sentences[function.key]
-        return {p.key: sum(bool(s.said(p.key)) for s in said) / len(said) for p in function.parameters}
+        return {
+            p.key: sum(bool(s.said(p.key)) for s in said) / len(said) for p in function.parameters
+        }
 
 
 def read_functions(file: Path, domains: Mapping[str, str]) -> list[TaskFunction]:
@@ -119,7 +123,9 @@ def annotated(row: Mapping[str, Any], function: TaskFunction) -> Sentence | None
     return Sentence(text, tuple(values))
 
 
-def load(folder: Path, name: str, allows: Callable[[str], bool] = lambda text: True) -> NaturalCorpus:
+def load(
+    folder: Path, name: str, allows: Callable[[str], bool] = lambda text: True
+) -> NaturalCorpus:
     """Read a corpus of `folder`; `allows` refuses sentences that an evaluation set holds."""
     domains = {}
     if (folder / name / "domains.json").is_file():
@@ -152,7 +158,10 @@ def part_of(corpus: NaturalCorpus, part: str, unseen: Sequence[str]) -> NaturalC
     hidden = {
         function.key
         for function in corpus.functions
-        if not {f"{corpus.name}/{function.domain}", f"{corpus.name}/{function.names[0]}"}.isdisjoint(unseen)
+        if not {
+            f"{corpus.name}/{function.domain}",
+            f"{corpus.name}/{function.names[0]}",
+        }.isdisjoint(unseen)
     }
     functions = [f for f in corpus.functions if (f.key in hidden) == (part == "intent")]
     kept = {
@@ -180,7 +189,9 @@ def present(
         if not share or (varied and share < 1 and rng.random() < LEFT_OUT):
             continue
         needed = share == 1 or (varied and share > COMMON and rng.random() < REQUIRED)
-        parameters.append(replace(parameter, optional=not needed, generator=examples(said, parameter, rng)))
+        parameters.append(
+            replace(parameter, optional=not needed, generator=examples(said, parameter, rng))
+        )
     shown = replace(function, parameters=parameters, requests=[])
     required = [p.key for p in parameters if not p.optional]
     fitting = [s for s in said if all(s.said(key) for key in required)]
@@ -206,7 +217,11 @@ def ask(
     text, ends = sentence.text, [(low, high) for _, low, high in sentence.values]
     if varied:
         text = vary_case(text, rng)
-        if rng.random() < 0.1 and text[-1] in ".?!" and not any(high == len(text) for _, high in ends):
+        if (
+            rng.random() < 0.1
+            and text[-1] in ".?!"
+            and not any(high == len(text) for _, high in ends)
+        ):
             text = text[:-1]
     known = {parameter.key for parameter in variant.function.parameters}
     values = {key: text[low:high] for key, low, high in sentence.values if key in known}

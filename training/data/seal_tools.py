@@ -42,7 +42,11 @@ def as_said(prompt: str, value: Any) -> Any:
         return value
     if isinstance(value, int | float):
         text = json.dumps(value)
-        return NumberText(text) if re.search(rf"(?<![\w.]){re.escape(text)}(?!\w|\.\d)", prompt) else None
+        return (
+            NumberText(text)
+            if re.search(rf"(?<![\w.]){re.escape(text)}(?!\w|\.\d)", prompt)
+            else None
+        )
     if isinstance(value, str):
         return spelled(prompt, value) or None
     if isinstance(value, list):
