@@ -104,8 +104,8 @@ class TestOpenAI:
             client.chat.completions.create(model="gpt", messages=USER)
         assert missing.value.code == "model_not_found"
         with pytest.raises(openai.BadRequestError) as wrong:
-            client.chat.completions.create(model="talker", messages=USER, logit_bias={"1": 1})
-        assert wrong.value.param == "logit_bias"
+            client.chat.completions.create(model="talker", messages=USER, logit_bias={"1": 101})
+        assert wrong.value.param == "logit_bias.1"
         assert wrong.value.request_id
 
     def test_it_tries_again_where_it_may(self, start: Start) -> None:

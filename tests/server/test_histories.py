@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.server.earlier_calls import written_arguments
-from tests.server.conftest import PARIS, PING, USER, WEATHER, Start, calling
+from tests.server.conftest import PARIS, PING, USER, VOCABULARY, WEATHER, Start, calling
 
 FLAT_WEATHER = {"type": "function", **WEATHER["function"]}
 
@@ -134,3 +134,49 @@ def test_few_likely_tokens_may_be_asked_for(start: Start) -> None:
         refused = server.chat(**wrong)
         assert refused.status_code == 400
         assert refused.json()["error"]["param"] == next(iter(wrong))
+
+
+def test_a_bias_and_penalties_act_in_both_interfaces(start: Start) -> None:
+    """A letter that is forbidden is not written; neutral values and calls stay as they are."""
+    letter = str(VOCABULARY.encode(b"l")[0])
+    server = start(("Hello",))
+    few: dict[str, Any] = {"logit_bias": {letter: -100}}
+    chat = server.chat(max_tokens=8, **few).json()["choices"][0]["message"]["content"]
+    item = server.respond(max_output_tokens=8, **few).json()["output"][0]
+    assert "l" not in chat + item["content"][0]["text"]
+    neutral = {
+        "frequency_penalty": 0,
+        "presence_penalty": 0,
+        "repetition_penalty": 1,
+        "logit_bias": {},
+    }
+    assert server.chat(**neutral).json()["choices"][0]["message"]["content"] == "Hello"
+    calling_server = start(calling(PARIS))
+    strong = {"frequency_penalty": 2, "presence_penalty": 2, "repetition_penalty": 50}
+    made = calling_server.chat(tools=[WEATHER], **strong).json()["choices"][0]["message"]
+    assert made["tool_calls"][0]["function"]["arguments"] == PARIS.arguments
+    for wrong in ({"top_k": -2}, {"min_p": 1.5}, {"presence_penalty": 3}):
+        refused = server.respond(**wrong)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, next(iter(wrong)))
+    assert (
+        server.respond(top_k=1, temperature=2).json()["output"][0]["content"][0]["text"] == "Hello"
+    )
+
+
+def test_probabilities_of_a_calls_tokens_are_told(start: Start) -> None:
+    """With `logprobs` a call has them as a text has, whole and in a stream; without, none."""
+    server = start(calling(PARIS))
+    choice = server.chat(tools=[WEATHER], logprobs=True, top_logprobs=2).json()["choices"][0]
+    told = choice["logprobs"]["content"]
+    written = b"".join(bytes(one["bytes"]) for one in told).decode()
+    assert '"city": "Paris"' in written
+    assert "get_weather" in written
+    assert all(one["logprob"] <= 0 for one in told)
+    chunks = server.chunks(tools=[WEATHER], logprobs=True, top_logprobs=2)
+    streamed = [one for chunk in chunks for some in chunk["choices"]
+                for one in (some["logprobs"] or {"content": []})["content"]]  # fmt: skip
+    assert streamed == told
+    cut = server.chat(tools=[WEATHER], logprobs=True, max_tokens=18).json()["choices"][0]
+    assert cut["finish_reason"] == "length"
+    assert not cut["logprobs"]["content"]
+    assert server.chat(tools=[WEATHER]).json()["choices"][0]["logprobs"] is None

@@ -439,3 +439,19 @@ def test_only_the_functions_of_a_prompt_are_kept(client: httpx2.Client) -> None:
         told = ask(client, messages=said, n=2).json()["usage"]
         assert 0 < told["prompt_tokens_details"]["cached_tokens"] < told["prompt_tokens"] - 10
     assert kept() == before
+
+
+def test_penalties_change_nothing_and_a_bias_breaks_nothing(client: httpx2.Client) -> None:
+    """It writes no text of its own; what a bias prefers has to be a valid call, too."""
+    asked = {"messages": [{"role": "user", "content": "Dim the hall to 40 percent at 7:15"}]}
+    plain = ask(client, **asked).json()["choices"][0]["message"]
+    assert plain["tool_calls"]
+    penalised = ask(client, **asked, presence_penalty=2, frequency_penalty=2, repetition_penalty=9)
+    again = penalised.json()["choices"][0]["message"]
+    assert [one["function"] for one in again["tool_calls"]] == [
+        one["function"] for one in plain["tool_calls"]
+    ]
+    biased = ask(client, **asked, logit_bias={str(index): 100 for index in range(200, 1200)})
+    for call in biased.json()["choices"][0]["message"].get("tool_calls") or ():
+        schema = SCHEMAS[call["function"]["name"]]
+        jsonschema.validate(json.loads(call["function"]["arguments"]), schema)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from callmemaybe.decoding.adjustment import LogitAdjuster
 from callmemaybe.decoding.name_choice import NameChoice, NameChoices, Symbol
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check_logits, logsumexp
@@ -125,7 +126,8 @@ class Decoder:
     by token. ``writes_text`` is what happens where the model prefers free text to a call: write the
     text (True), or stop in front of it. ``drafter`` drafts ahead: fewer passes, the same output.
     ``trace`` adds log-probabilities and the ``top_tokens`` likeliest tokens to each step. ``clock``
-    returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
+    returns seconds. ``adjuster`` changes the logits from which single tokens are chosen, not those of names.
+    Raises BudgetError if no completion fits into ``max_tokens``.
     """
 
     session: Session
@@ -140,6 +142,7 @@ class Decoder:
     writes_text: bool = True
     trace: bool = False
     top_tokens: int = TOP_TOKENS
+    adjuster: LogitAdjuster | None = None
     clock: Callable[[], float] = lambda: 0.0
     stats: DecodeStats = field(default_factory=DecodeStats)
     #: The choices among names, in order: the distribution and the index taken.
@@ -298,6 +301,8 @@ class Decoder:
         return self._step([index], kind, count, logprob, logits, ids)
 
     def _sample(self, logits: Floats, allowed: TokenSet) -> int:
+        if self.adjuster is not None:
+            logits = self.adjuster(logits)
         if self.sampler.is_greedy and not self._excluded:
             index = allowed.argmax(logits)
             check_logits(float(logits[index]), logits)
@@ -362,6 +367,8 @@ class Decoder:
             raise DecodingError(f"the tokens {list(ids)} are not in the language")
         self._pending += ids
         self._left -= len(ids)
+        if self.adjuster is not None:
+            self.adjuster.take(ids)
         # An end token is not part of the output, unless the grammar names it.
         for index in ids if self.matcher.state >= 0 else ids[:-1]:
             data = self._vocabulary.token(index)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from callmemaybe.decoding.adjustment import LogitAdjuster
 from callmemaybe.decoding.name_choice import Symbol
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.strategy import DecodingStrategy
@@ -30,7 +31,8 @@ _WHOLE = frozenset((
     "max_tokens", "top_k", "seed", "best_of", "beam", "top_logprobs",
     "steps", "repeats", "most_calls", "thinking", "text",
 ))  # fmt: skip
-_NUMBERS = frozenset(("temperature", "top_p", "min_p"))
+_PENALTIES = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
+_NUMBERS = frozenset(("temperature", "top_p", "min_p", *_PENALTIES))
 _WORDS = {
     "choose": ("exact", "greedy"),
     "overflow": ("cut", "refuse"),
@@ -39,7 +41,8 @@ _WORDS = {
 _FLAGS = frozenset(("forcing", "speculate", "logprobs", "call_logprobs", "trace"))
 _ALL_UNSET = frozenset((
     "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "choose", "best_of", "beam", "order",
-    "overflow", "forcing", "speculate", "logprobs", "top_logprobs", "call_logprobs", "trace",
+    "overflow", "forcing", "speculate", "logprobs", "top_logprobs", "call_logprobs", "trace", "logit_bias",
+    *_PENALTIES,
 ))  # fmt: skip
 _RNG = np.random.default_rng(0)
 DEFAULT_MAX_TOKENS = 512
@@ -87,6 +90,12 @@ class DecodingConfig:
     model for every token, also where only one is allowed; ``speculate`` False guesses no tokens ahead;
     the answers are the same either way.
 
+    ``frequency_penalty`` (0) and ``presence_penalty`` (0), from -2 to 2, are taken from the logit of a token for
+    each time that a text had it, and once if it had it; ``repetition_penalty`` (1), above 0, divides the logits
+    of tokens that the prompt or the text had. All three act in texts, not in calls. ``logit_bias`` are pairs of a
+    token's id and what is added to its logit; it acts on single tokens, not on the choice among functions' names.
+    Both are for turns of a conversation; what the grammar forbids stays forbidden.
+
     ``logprobs`` returns log-probabilities (nats) of the text's tokens, with the ``top_logprobs`` likeliest
     in each place (at most 20); it asks the model for every token. ``call_logprobs`` returns those of a
     whole call and of each argument, at the cost of one forward pass. ``trace`` returns every step with
@@ -101,6 +110,10 @@ class DecodingConfig:
     top_k: int | None = None
     min_p: float | None = None
     seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] | None = None
     choose: Literal["exact", "greedy"] | None = None
     best_of: int | None = None
@@ -135,6 +148,13 @@ class DecodingConfig:
             raise InputError("it must be a tuple of texts", where="stop")
         if stop and not all(stop):
             raise InputError("an empty text would end everything", where="stop")
+        for name in ("frequency_penalty", "presence_penalty"):
+            if not -2 <= (getattr(self, name) or 0) <= 2:
+                raise InputError("it must be between -2 and 2", where=name)
+        if self.repetition_penalty is not None and not 0 < self.repetition_penalty < float("inf"):
+            raise InputError(
+                "it must be above 0", where="repetition_penalty", hint="1 changes nothing"
+            )
         # The ranges of the sampler are its own; nothing is drawn to check them.
         Sampler(
             self.temperature or 0.0, self.top_p or 1.0, self.top_k or 0, self.min_p or 0.0, _RNG
@@ -162,6 +182,21 @@ class DecodingConfig:
         top_p = 1.0 if self.top_p is None else self.top_p
         return Sampler(temperature, top_p, self.top_k or 0, self.min_p or 0.0, rng)
 
+    def adjuster(self, size: int, prompt: Sequence[int]) -> LogitAdjuster | None:
+        """Return what changes the logits of a vocabulary of ``size`` in one turn; None for nothing.
+
+        ``prompt`` are the ids in front of the turn. Raises InputError for a bias of an unknown token.
+        """
+        if not self.logit_bias and all(
+            getattr(self, name) in (None, usual) for name, usual in _PENALTIES.items()
+        ):
+            return None
+        repetition = 1.0 if self.repetition_penalty is None else self.repetition_penalty
+        return LogitAdjuster(
+            size, bias=dict(self.logit_bias or ()), frequency=self.frequency_penalty or 0.0,
+            presence=self.presence_penalty or 0.0, repetition=repetition, prompt=prompt,
+        )  # fmt: skip
+
     def strategy(self, *, certain: bool, clock: Callable[[], float]) -> DecodingStrategy:
         """Return how a single call is found; ``certain`` and ``clock`` as ``DecodingStrategy`` has them."""
         return DecodingStrategy(
@@ -175,6 +210,7 @@ class DecodingConfig:
 #: What holds where a caller says nothing.
 DEFAULT_DECODING = DecodingConfig(
     max_tokens=DEFAULT_MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, stop=(), choose="exact",
+    frequency_penalty=0.0, presence_penalty=0.0, repetition_penalty=1.0, logit_bias=(),
     best_of=1, beam=1, order="schema", overflow="cut", forcing=True, speculate=True, logprobs=False,
     top_logprobs=0, call_logprobs=False, trace=False,
 )  # fmt: skip

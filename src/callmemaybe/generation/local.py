@@ -92,6 +92,8 @@ class _Prompt:
     omitted: int
     started: float
     encoded: float
+    #: All ids of the prompt, where penalties for repeating it need them.
+    read: Sequence[int] = ()
 
 
 class LocalGenerator(TurnGenerator):
@@ -170,7 +172,8 @@ class LocalGenerator(TurnGenerator):
             session, cached = opened[0], 0
             session.feed(ids[:kept], 0)
         prompt = _Prompt(
-            session, ids[kept:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded
+            session, ids[kept:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded,
+            ids,
         )  # fmt: skip
         return self._stream(prompt, constraint, spec, config)
 
@@ -271,6 +274,7 @@ class LocalGenerator(TurnGenerator):
             writes_text=True,
             trace=scores_tokens or bool(config.trace),
             top_tokens=config.top_logprobs or 0 if scores_tokens else TOP_TOKENS,
+            adjuster=config.adjuster(self.vocabulary.size, prompt.read),
             clock=self._clock,
             stats=DecodeStats(cached=prompt.cached),
         )
@@ -308,7 +312,7 @@ class LocalGenerator(TurnGenerator):
                 )
                 break
             if tokens is not None:
-                tokens.take(step, reader)
+                tokens.take(step, reader, section)
             yield events
             if reader.is_over:
                 break
@@ -333,7 +337,7 @@ class LocalGenerator(TurnGenerator):
         return self._result(
             prompt, found, reader, ended, chances, decoded,
             thought_tokens=thought_tokens, steps=tuple(steps),
-            logprobs=() if tokens is None else tuple(tokens.found),
+            **({} if tokens is None else tokens.told(reader)),
         )  # fmt: skip
 
     def _single(
@@ -382,6 +386,7 @@ class LocalGenerator(TurnGenerator):
         thought_tokens: int = 0,
         steps: tuple[Step, ...] = (),
         logprobs: tuple[TokenLogprob, ...] = (),
+        call_tokens: tuple[TokenLogprob, ...] = (),
         logprob: float | None = None,
         argument_logprobs: dict[str, float] | None = None,
     ) -> TurnResult:
@@ -411,6 +416,7 @@ class LocalGenerator(TurnGenerator):
             },
             raw=symbols_to_bytes(found.symbols),
             logprobs=logprobs,
+            call_tokens=call_tokens,
             logprob=logprob,
             argument_logprobs=argument_logprobs or {},
             steps=steps,
@@ -418,6 +424,8 @@ class LocalGenerator(TurnGenerator):
         )
 
     def _strategy(self, config: DecodingConfig) -> DecodingStrategy:
+        if config.logit_bias:
+            raise InputError("a single request is decoded without a bias", where="logit_bias")
         if (config.best_of or 1) > 1 and not config.temperature:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
         return config.strategy(certain=self.format.trained_on_choices, clock=self._clock)
@@ -637,6 +645,8 @@ def _limit_section(decoder: Decoder, reader: TurnReader, before: Section) -> Non
     spec, section = reader.spec, reader.section
     if section == before:
         return
+    if decoder.adjuster is not None:
+        decoder.adjuster.is_penalising = section is not None
     if section == "thought" and spec.thinking:
         decoder.section_budget = spec.thinking
     elif section == "text" and spec.text and spec.calls and not spec.no_call:

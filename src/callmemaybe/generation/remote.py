@@ -47,7 +47,7 @@ _UNSUPPORTED: Mapping[str, Any] = {
     "best_of": 1, "beam": 1, "logprobs": False, "top_logprobs": 0, "call_logprobs": False, "trace": False,
 }  # fmt: skip
 #: What servers with OpenAI's interface alone do not know.
-_UNCOMMON: Mapping[str, Any] = {"top_k": 0, "min_p": 0.0}
+_UNCOMMON: Mapping[str, Any] = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 _OR_NULL = "If no function fits, answer null.\n"
 _OR_TEXT = "If no function fits, answer in words instead.\n"
 _IN_TEXT = "Answer in words now, not with a function.\n"
@@ -199,7 +199,9 @@ class RemoteGenerator(TurnGenerator):
         config, notations = asked.config, answer.constraint.notations
         sampling = Sampling(
             config.budget, config.temperature or 0.0, config.seed, _unless(config.top_p, 1.0),
-            _unless(config.top_k, 0), _unless(config.min_p, 0.0),
+            _unless(config.top_k, 0), _unless(config.min_p, 0.0), _unless(config.frequency_penalty, 0.0),
+            _unless(config.presence_penalty, 0.0), _unless(config.repetition_penalty, 1.0),
+            {str(index): amount for index, amount in config.logit_bias or ()} or None,
         )  # fmt: skip
         is_conversation = asked.form is CONVERSATION_FORMAT
         if notations is None:
@@ -280,12 +282,13 @@ class RemoteGenerator(TurnGenerator):
 
     def _check_supported(self, decoding: DecodingConfig) -> None:
         refused = _UNSUPPORTED
-        if decoding.top_k or decoding.min_p:  # the server is asked for its dialect only then
+        if any(getattr(decoding, name) not in (None, usual) for name, usual in _UNCOMMON.items()):
+            # The server is asked for its dialect only then.
             refused = refused | (_UNCOMMON if self._remote.dialect == "openai" else {})  # type: ignore[operator]
         for name, usual in refused.items():
             if getattr(decoding, name) not in (None, usual):
                 raise InputError(
-                    "a server is asked with max_tokens, temperature, top_p, seed and stop only",
+                    "a server is asked with max_tokens, temperature, top_p, penalties, logit_bias, seed and stop only",
                     where=name,
                 )
 

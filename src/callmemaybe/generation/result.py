@@ -69,6 +69,8 @@ class TurnResult:
     raw: bytes = b""
     #: The tokens of ``text``, if they were asked for; those that a stop text cut are left out.
     logprobs: tuple[TokenLogprob, ...] = ()
+    #: Likewise those of the calls, with the marks around them; a name that was chosen as a whole is one token.
+    call_tokens: tuple[TokenLogprob, ...] = ()
     #: Log-probability (nats) of the whole call and of each argument's value, if they were asked for.
     logprob: float | None = None
     argument_logprobs: Mapping[str, float] = field(default_factory=dict)

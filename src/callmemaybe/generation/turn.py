@@ -408,17 +408,20 @@ class TurnReader:
 
 
 class TextTokens:
-    """Finds the tokens of a turn's text among all its tokens."""
+    """Finds the tokens of a turn's text, and of its calls, among all its tokens."""
 
     def __init__(self) -> None:
         self._written = bytearray()
         self._waiting: list[tuple[int, TokenLogprob]] = []
         self._start = -1
         self.found: list[TokenLogprob] = []
+        self.of_calls: list[TokenLogprob] = []
 
-    def take(self, step: Step | None, turn: TurnReader) -> None:
-        """Take one more step, after the turn has read it."""
+    def take(self, step: Step | None, turn: TurnReader, before: Section = None) -> None:
+        """Take one more step, after the turn has read it; ``before`` is the section in which it began."""
         if step is not None and step.data:
+            if step.logprob is not None and before is None and turn.section is None:
+                self.of_calls.append(TokenLogprob(step.data, step.logprob, step.before))
             if step.logprob is not None and len(step.ids) == 1:
                 token = TokenLogprob(step.data, step.logprob, step.before)
                 self._waiting.append((len(self._written), token))
@@ -434,3 +437,8 @@ class TextTokens:
             del self._waiting[0]
             if at >= self._start:
                 self.found.append(token)
+
+    def told(self, turn: TurnReader) -> dict[str, Any]:
+        """Return the tokens of the text, and of the calls if there are any, as fields of a result."""
+        of_calls = tuple(self.of_calls) if turn.calls else ()
+        return {"logprobs": tuple(self.found), "call_tokens": of_calls}

@@ -130,12 +130,18 @@ class Sampling:
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: Mapping[str, float] | None = None
 
     @property
     def fields(self) -> Body:
         """The fields of a request but ``max_tokens``, whose name differs."""
         found = {"temperature": self.temperature, "seed": self.seed, "top_p": self.top_p,
-                 "top_k": self.top_k, "min_p": self.min_p}  # fmt: skip
+                 "top_k": self.top_k, "min_p": self.min_p, "frequency_penalty": self.frequency_penalty,
+                 "presence_penalty": self.presence_penalty, "repetition_penalty": self.repetition_penalty,
+                 "logit_bias": self.logit_bias}  # fmt: skip
         return {name: value for name, value in found.items() if value is not None}
 
 

@@ -18,6 +18,7 @@ from callmemaybe.server.common import (
     logprob_json,
     new_id,
     read_tools,
+    sampling_settings,
     thinking_budget,
 )
 from callmemaybe.server.earlier_calls import written_arguments
@@ -91,8 +92,7 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
             thinking=thinking,
             temperature=request.temperature,
             top_p=request.top_p,
-            top_k=None if request.top_k is None else max(request.top_k, 0),  # -1 keeps all, too
-            min_p=request.min_p,
+            **sampling_settings(request),
             seed=None if request.seed is None else (request.seed + index) % SEEDS,
             stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
             logprobs=bool(request.logprobs),
@@ -181,7 +181,8 @@ class ChatCompletionBuilder:
             choice.result = result
             if self._request.callmemaybe and self._request.callmemaybe.steps:
                 chunks.append(self._extension({"index": index, "end": _end(result)}))
-            chunks.append(self._chunk(index, {}, finish=finish_reason(result)))
+            finish = finish_reason(result)
+            chunks.append(self._chunk(index, {}, result.call_tokens, finish))
         return chunks
 
     def _event_chunk(
@@ -238,7 +239,9 @@ class ChatCompletionBuilder:
         return {
             "index": index,
             "message": message,
-            "logprobs": self._logprobs(choice.tokens),
+            "logprobs": self._logprobs(
+                [*choice.tokens, *(choice.result.call_tokens if calls else ())]
+            ),
             "finish_reason": finish,
         }
 
@@ -255,7 +258,7 @@ class ChatCompletionBuilder:
         finish: str | None = None,
     ) -> dict[str, Any]:
         choice = {"index": index, "delta": delta,
-                  "logprobs": self._logprobs(tokens) if "content" in delta else None,
+                  "logprobs": self._logprobs(tokens) if tokens or "content" in delta else None,
                   "finish_reason": finish}  # fmt: skip
         return {**self._base(), "choices": [choice]}
 

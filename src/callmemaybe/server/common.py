@@ -24,10 +24,12 @@ from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.framing import told_schema
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
+    ChatRequest,
     GrammarFormat,
     JsonObjectFormat,
     RegexFormat,
     RequestObject,
+    ResponsesRequest,
     TextFormat,
 )
 from callmemaybe.server.single_request import read_conversation
@@ -306,6 +308,20 @@ def decoding_config(
     """
     wanted = most or config.default_tokens + thinking
     return DecodingConfig(max_tokens=min(wanted, config.most_tokens), **others)
+
+
+def sampling_settings(request: ChatRequest | ResponsesRequest) -> dict[str, Any]:
+    """Return what both interfaces say of sampling besides temperature and ``top_p``."""
+    return {
+        "top_k": None if request.top_k is None else max(request.top_k, 0),  # -1 keeps all, too
+        "min_p": request.min_p,
+        "frequency_penalty": request.frequency_penalty,
+        "presence_penalty": request.presence_penalty,
+        "repetition_penalty": request.repetition_penalty,
+        "logit_bias": tuple(
+            (int(token), bias) for token, bias in (request.logit_bias or {}).items()
+        ),
+    }
 
 
 def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: ServedModel) -> None:

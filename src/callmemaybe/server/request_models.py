@@ -82,6 +82,12 @@ def _as_float(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_as_float)]
 Temperature = Annotated[Number, Field(ge=0, le=2)]
 Probability = Annotated[Number, Field(gt=0, le=1)]
+TopK = Annotated[int, Field(ge=-1, le=2**31 - 1)]
+MinP = Annotated[Number, Field(ge=0, le=1)]
+Penalty = Annotated[Number, Field(ge=-2, le=2)]
+Repetition = Annotated[Number, Field(gt=0, le=1e6)]
+TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+Bias = Annotated[Number, Field(ge=-100, le=100)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -359,8 +365,12 @@ class ChatRequest(RequestObject):
     max_completion_tokens: Count | None = None
     temperature: Temperature | None = None
     top_p: Probability | None = None
-    top_k: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
-    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    repetition_penalty: Repetition | None = None
+    logit_bias: dict[TokenId, Bias] | None = None
     reasoning_effort: Effort | None = None
     n: Count | None = None
     seed: Seed | None = None
@@ -484,6 +494,12 @@ class ResponsesRequest(RequestObject):
     text: TextOptions | None = None
     temperature: Temperature | None = None
     top_p: Probability | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    repetition_penalty: Repetition | None = None
+    logit_bias: dict[TokenId, Bias] | None = None
     reasoning: ReasoningOptions | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     include: Annotated[list[Included], _FIRST] | None = None
@@ -498,14 +514,11 @@ class ResponsesRequest(RequestObject):
 #: Known parameters that are not supported, with the values that ask for nothing.
 CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "audio": (None,),
-    "frequency_penalty": (None, 0),
     "function_call": (None,),
     "functions": (None,),
-    "logit_bias": (None, {}),
     "modalities": (None, ["text"]),
     "moderation": (None,),
     "prediction": (None,),
-    "presence_penalty": (None, 0),
     "prompt_cache_options": (None,),
     "prompt_cache_retention": (None,),
     "service_tier": (None, "auto", "default"),

@@ -17,6 +17,7 @@ from callmemaybe.server.common import (
     logprob_json,
     new_id,
     read_tools,
+    sampling_settings,
     thinking_budget,
 )
 from callmemaybe.server.earlier_calls import written_arguments
@@ -86,6 +87,7 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
         thinking=thinking,
         temperature=request.temperature,
         top_p=request.top_p,
+        **sampling_settings(request),
         logprobs=_wants_logprobs(request),
         top_logprobs=request.top_logprobs or 0,
     )
