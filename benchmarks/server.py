@@ -1,12 +1,14 @@
 """The server under load: many clients at once, each asking again as soon as it is answered.
 
-    python benchmarks/server.py [--clients 64] [--seconds 60] [--output results/server.json]
+    python benchmarks/server.py [--seconds 30] [--output results/server.json]
 
-Two models: the embedded one, and a scripted one whose every forward pass takes 20 ms. The server and
-the clients are programs of their own; where ``--server-cpu`` names a CPU, the server has it alone.
-Half of the clients stream. A client that is told 429 waits as long as Retry-After says, and the
-refusal is counted. Memory is the server's resident set, sampled once a second; "flat" compares the
-medians of the second and the last quarter.
+Two models: the embedded one, as the command ``serve`` serves it, and a scripted one whose every forward
+pass takes 20 ms. The server and the clients are programs of their own, on the same cores. Half of the clients stream. A
+client that is told 429 waits as long as Retry-After says, and the refusal is counted. Memory is the
+resident set of all processes of a server, sampled once a second.
+
+The last part asks one server thousands of times, with the same functions, and with functions nobody has asked with
+(patterns, lists of values, long requests, several choices), and notes what it holds in between.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import asyncio
 import json
 import os
 import platform
+import random
 import re
 import signal
 import statistics
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +34,21 @@ import httpx2
 
 ROOT = Path(__file__).parents[1]
 PASS_SECONDS = 0.02
+#: Of a case: the model, the clients, the workers, the turns that may wait.
 CASES = {
-    "nano": [],
-    "scripted, 20 ms a pass": ["--scripted"],
-    "scripted, a queue of 16": ["--scripted", "--queue", "16"],
+    "nano": ("nano", 16, 1, 128),
+    "nano, 2 workers": ("nano", 16, 2, 128),
+    "nano, 64 clients": ("nano", 64, 1, 128),
+    "nano, 2 workers, 64 clients": ("nano", 64, 2, 128),
+    "scripted, 20 ms a pass": ("scripted", 64, 1, 128),
+    "scripted, a queue of 16": ("scripted", 64, 1, 16),
 }
+#: After how many requests the memory is noted.
+MARKS = (0, 250, 500, 1000, 2000, 3000, 4000, 5000, 6000, 7000)
+WORDS = (
+    "alpha", "beta", "gamma", "delta", "house", "light", "temp", "room", "city", "user", "order", "price",
+    "note", "task", "mail", "plan", "code", "file", "page", "song", "book", "car", "road",
+)  # fmt: skip
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city.",
      "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 40},
@@ -50,23 +64,65 @@ CITIES = ("Paris", "Bern", "Oslo", "Lima", "Kyoto", "Lagos", "Quito", "Perth")
 # -- the server -----------------------------------------------------------------------------------
 
 
-def serve(arguments: argparse.Namespace) -> None:
-    """Serve one of the models on a free port, and print the address."""
-    from callmemaybe.models import load
+def serve_scripted(arguments: argparse.Namespace) -> None:
+    """Serve the scripted model on a free port, and print the address."""
     from callmemaybe.server.config import ServerConfig
     from callmemaybe.server.serving import application, make_server
     from callmemaybe.server.sockets import bind, url_of
 
     limits = ServerConfig(port=0, slots=arguments.slots, queue=arguments.queue)
     opened = bind(limits)
-    if arguments.scripted:
-        sys.path.insert(0, str(ROOT))
-        model, options = _scripted()
-        app = application(model, limits, format="hermes", **options)
-    else:
-        app = application(load("nano"), limits)
-    print(url_of(opened), flush=True)
+    sys.path.insert(0, str(ROOT))
+    model, options = _scripted()
+    app = application(model, limits, format="hermes", **options)
+    print(f"scripted is served at {url_of(opened)} (", file=sys.stderr, flush=True)
     make_server(app.asgi(), limits, app.begin_to_stop).run(sockets=[opened])
+
+
+class Server:
+    """A server as a process, with its workers."""
+
+    def __init__(self, case: tuple[str, int, int, int], slots: int) -> None:
+        model, _, workers, queue = case
+        settings = ["--slots", str(slots), "--queue", str(queue)]
+        if model == "nano":
+            command = ["-m", "callmemaybe", "serve", "--port", "0", "--quiet", *settings]
+            command += ["--workers", str(workers)]
+        else:
+            command = [__file__, "--serve", *settings]
+        self.process = subprocess.Popen(
+            [sys.executable, *command], stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stderr is not None
+        found = re.search(r"http://[^ ]+", self.process.stderr.readline())
+        assert found is not None
+        self.url = found[0]
+
+    def end(self) -> int:
+        """Stop the server and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def kill(self) -> None:
+        """Leave no process behind."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def processes(self) -> list[int]:
+        """Return the supervisor and its workers, or the one process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [self.process.pid, *map(int, children.read_text(encoding="ascii").split())]
+
+    def resident(self) -> float:
+        """MiB of memory that the processes hold; pages that they share count for each."""
+        return sum(map(resident, self.processes()))
+
+    def cpu_seconds(self) -> float:
+        """Seconds of CPU that the processes have used."""
+        return sum(map(cpu_seconds, self.processes()))
 
 
 def _scripted() -> tuple[Any, dict[str, Any]]:
@@ -191,28 +247,29 @@ def cpu_seconds(process: int) -> float:
 
 
 async def measure(
-    name: str, url: str, process: int, arguments: argparse.Namespace
+    case: tuple[str, int, int, int], server: Server, seconds: float
 ) -> dict[str, Any]:
     """Return what one server did under load."""
-    model = "nano" if name == "nano" else "scripted"
-    warm = Load(url, model, time.monotonic() + 2)
-    await warm.client(0)
-    began, used = time.monotonic(), cpu_seconds(process)
-    load = Load(url, model, began + arguments.seconds)
+    model, clients, workers, _ = case
+    warm = Load(server.url, model, time.monotonic() + 2)
+    await asyncio.gather(*(warm.client(number) for number in range(clients)))
+    began, used, mine = time.monotonic(), server.cpu_seconds(), time.process_time()
+    load = Load(server.url, model, began + seconds)
     memory: list[float] = []
 
     async def watch() -> None:
         while time.monotonic() < load.until:
-            memory.append(resident(process))
+            memory.append(server.resident())
             await asyncio.sleep(1)
 
-    await asyncio.gather(watch(), *(load.client(number) for number in range(arguments.clients)))
-    took, used = time.monotonic() - began, cpu_seconds(process) - used
+    await asyncio.gather(watch(), *(load.client(number) for number in range(clients)))
+    took, used = time.monotonic() - began, server.cpu_seconds() - used
     quarter = max(1, len(memory) // 4)
-    each = [load.each[number] for number in range(arguments.clients)]
+    each = [load.each[number] for number in range(clients)]
     cuts = statistics.quantiles(load.seconds, n=100)
     return {
-        "clients": arguments.clients,
+        "clients": clients,
+        "workers": workers,
         "seconds": round(took, 1),
         "answers": load.counts.pop("ok", 0),
         "refused_429": load.counts.pop("429", 0),
@@ -223,7 +280,10 @@ async def measure(
         "first_piece_ms_p50": round(statistics.median(load.firsts) * 1000) if load.firsts else None,
         "answers_of_a_client": {"fewest": min(each), "median": statistics.median(each),
                                 "most": max(each)},
-        "server_cpu_seconds": round(used, 1),
+        "server_cpu_ms_per_answer": round(1000 * used / len(load.seconds), 1),
+        "clients_cpu_ms_per_answer": round(
+            1000 * (time.process_time() - mine) / len(load.seconds), 1
+        ),
         "memory_mib": {"second_quarter": round(statistics.median(memory[quarter : 2 * quarter]), 1),
                        "last_quarter": round(statistics.median(memory[-quarter:]), 1)},
     }  # fmt: skip
@@ -231,92 +291,196 @@ async def measure(
 
 def run(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Start a server, load it, stop it."""
-    command = [sys.executable, __file__, "--serve", "--slots", str(arguments.slots), *CASES[name]]
-    if arguments.server_cpu is not None:
-        command = ["taskset", "-c", str(arguments.server_cpu), *command]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
+    server = Server(CASES[name], arguments.slots)
     try:
-        url = server.stdout.readline().strip()
-        for _ in range(200):
-            try:
-                httpx2.get(f"{url}/healthz", trust_env=False)
-                break
-            except httpx2.HTTPError:
-                time.sleep(0.05)
-        found = asyncio.run(measure(name, url, server.pid, arguments))
-        server.send_signal(signal.SIGINT)
-        found["exit_code"] = server.wait(30)
+        found = asyncio.run(measure(CASES[name], server, arguments.seconds))
+        found["exit_code"] = server.end()
         return found
     finally:
-        if server.poll() is None:
-            server.kill()
-            server.wait()
-        server.stdout.close()
+        server.kill()
+
+
+# -- thousands of unlike requests -----------------------------------------------------------------
+
+
+def unlike(number: int, rng: random.Random) -> dict[str, Any]:
+    """Return a request that has little in common with any other."""
+    kind = rng.randint(0, 9)
+    length = rng.randint(4, 400 if kind == 0 else 30)
+    tools = [_unlike_tool(rng) for _ in range(rng.randint(1, 40 if kind == 1 else 6))]
+    for tool in tools if kind in (2, 3) else ():
+        properties = tool["function"]["parameters"]["properties"]
+        letters, digits = rng.randint(1, 20), rng.randint(1, 20)
+        if kind == 2:
+            pattern = f"^[a-z]{{{letters}}}-[0-9]{{{digits}}}$"
+            properties["zip"] = {"type": "string", "pattern": pattern}
+        else:
+            values = [f"{rng.choice(WORDS)}{rng.randint(0, 10**5)}" for _ in range(50)]
+            properties["kind"] = {"enum": sorted(set(values))}
+    body = {
+        "model": "nano", "tools": tools, "stream": number % 2 == 0,
+        "messages": [{"role": "user", "content": f"{' '.join(rng.choices(WORDS, k=length))} {number}"}],
+    }  # fmt: skip
+    return {**body, "temperature": 1.0, "n": 3} if kind == 4 else body
+
+
+def _unlike_tool(rng: random.Random) -> dict[str, Any]:
+    properties = {
+        f"{rng.choice(WORDS)}{at}": {
+            "type": rng.choice(["string", "integer", "boolean", "number"]),
+            "description": " ".join(rng.choices(WORDS, k=6)),
+        }
+        for at in range(rng.randint(1, 4))
+    }
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    name = f"{rng.choice(WORDS)}_{rng.choice(WORDS)}_{rng.randint(0, 10**6)}"
+    described = " ".join(rng.choices(WORDS, k=8))
+    inner = {"name": name, "description": described, "parameters": schema}
+    return {"type": "function", "function": inner}
+
+
+def alike(number: int, _rng: random.Random) -> dict[str, Any]:
+    """Return a request with the functions of all others; no two ask for the same."""
+    question = f"{number}: what is the weather in {CITIES[number % len(CITIES)]}?"
+    return {"model": "nano", "tools": TOOLS, "tool_choice": "required", "stream": number % 2 == 0,
+            "messages": [{"role": "user", "content": question}]}  # fmt: skip
+
+
+#: What is asked for to see the memory, and how often.
+KINDS: dict[str, tuple[Callable[[int, random.Random], dict[str, Any]], int]] = {
+    "alike": (alike, 7000),
+    "unlike": (unlike, 3000),
+}
+
+
+async def ask_many(server: Server, kind: str) -> dict[str, Any]:
+    """Ask many times from 16 clients; return the memory after so many answers."""
+    body, count = KINDS[kind]
+    rng = random.Random(1)
+    memory: dict[str, float] = {"0": round(server.resident())}
+    statuses: Counter[str] = Counter()
+    numbers = iter(range(count))
+    most = server.resident()
+
+    async def client() -> None:
+        nonlocal most
+        async with httpx2.AsyncClient(base_url=server.url, timeout=120, trust_env=False) as http:
+            for number in numbers:
+                answer = await http.post("/v1/chat/completions", json=body(number, rng))
+                statuses[str(answer.status_code)] += 1
+                most = max(most, server.resident())
+                if statuses.total() in MARKS:
+                    memory[str(statuses.total())] = round(server.resident())
+                    print(kind, statuses.total(), round(server.resident()), flush=True)
+
+    began = time.monotonic()
+    await asyncio.gather(*(client() for _ in range(16)))
+    return {"memory_mib": memory, "most_mib": round(most), "statuses": dict(statuses),
+            "seconds": round(time.monotonic() - began, 1)}  # fmt: skip
+
+
+def run_many(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Start a server, ask it many times, stop it."""
+    server = Server(("nano", 16, 1, 128), arguments.slots)
+    try:
+        found = asyncio.run(ask_many(server, kind))
+        found["exit_code"] = server.end()
+        return found
+    finally:
+        server.kill()
 
 
 def page(results: dict[str, Any]) -> str:
     """Return the section of the docs that tells of the results."""
     machine, cases = results["machine"], results["cases"]
     rows = [
-        (name, case["answers_per_second"], case["latency_ms"]["p50"], case["latency_ms"]["p95"],
-         case["latency_ms"]["p99"], case["first_piece_ms_p50"], case["refused_429"],
-         sum(case["errors"].values()),
+        (name.partition(",")[0] if name.startswith("nano") else name, case["clients"],
+         case["workers"], case["answers_per_second"], case["latency_ms"]["p50"],
+         case["latency_ms"]["p95"], case["latency_ms"]["p99"], case["first_piece_ms_p50"],
+         case["refused_429"], sum(case["errors"].values()),
          "{fewest} / {median:g} / {most}".format(**case["answers_of_a_client"]),
-         "{second_quarter:g} → {last_quarter:g}".format(**case["memory_mib"]),
-         case["server_cpu_seconds"])
+         "{second_quarter:.0f} → {last_quarter:.0f}".format(**case["memory_mib"]),
+         f"{case['server_cpu_ms_per_answer']:g} + {case['clients_cpu_ms_per_answer']:g}")
         for name, case in cases.items()
     ]  # fmt: skip
-    head = ("model", "answers/s", "p50 ms", "p95 ms", "p99 ms", "first piece p50 ms", "429",
-            "errors", "answers of a client: fewest / median / most",
-            "memory MiB: second → last quarter", "server's CPU s")  # fmt: skip
-    lines = [head, tuple("---" for _ in head), *rows]
-    table = "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
+    head = ("model", "clients", "workers", "answers/s", "p50 ms", "p95 ms", "p99 ms",
+            "first piece p50 ms", "429", "errors", "answers of a client: fewest / median / most",
+            "memory MiB: second → last quarter", "CPU ms of an answer: server + client")  # fmt: skip
     one = next(iter(cases.values()))
-    where = "one core for the server and one for all clients"
-    if machine.get("one_core"):
-        where = "one core for the server and all clients together"
+    kinds = results["memory"]
+    marks = [str(mark) for mark in MARKS]
     return (
-        f"{one['clients']} clients for {one['seconds']:.0f} s a row, each asking again as soon as it "
-        f"is answered, half of them streaming; {results['slots']} slots. A client that is told 429 "
-        "comes again after Retry-After.\n\n"
-        f"{table}\n"
-        f"{machine['cpu']}, {where}, Python {machine['python']}, commit {machine['commit']}; `python benchmarks/server.py`.\n"
+        f"{one['seconds']:.0f} s a row; each client asks again as soon as it is answered, half of them "
+        f"streaming; {results['slots']} slots a worker. A client that is told 429 comes again after "
+        "Retry-After. Memory is that of all processes of the server.\n\n"
+        f"{_table([head, *rows])}\n"
+        "## Memory\n\n"
+        "MiB that one process with nano holds after so many requests from 16 clients. *Alike*: all have the same two "
+        "functions, and ask for something else. *Unlike*: they have little in common: functions nobody has asked with "
+        "before, 1 to 40 of them, some with patterns or 50 values, requests of up to 400 words, some with three choices; "
+        "so they fill what is kept of prompts (`--prompt-cache`, 256 MiB) and of grammars.\n\n"
+        + _table(
+            [
+                ("requests", *marks, "the most in between"),
+                *(
+                    (
+                        kind,
+                        *(found["memory_mib"].get(mark, "") for mark in marks),
+                        found["most_mib"],
+                    )
+                    for kind, found in kinds.items()
+                ),
+            ]
+        )
+        + "\n"
+        f"{machine['cpu']}, {machine['cores']} cores for the server and all clients together, "
+        f"Python {machine['python']}, commit {machine['commit']}; `python benchmarks/server.py`."
+        f"{machine['note']}\n"
     )
+
+
+def _table(rows: list[tuple[object, ...]]) -> str:
+    """Write a table in Markdown, the first row as its head."""
+    head, *rest = rows
+    lines = [head, tuple("---" for _ in head), *rest]
+    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
 
 
 def main() -> None:
     """Measure all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--slots", type=int, default=8)
-    parser.add_argument("--server-cpu", type=int)
+    parser.add_argument("--only", choices=["load", *KINDS], help="keep the other part's results")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--note", default="", help="what the page is to tell of the machine")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--scripted", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--queue", type=int, default=128, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments)
+        serve_scripted(arguments)
         return
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout.strip()  # fmt: skip
-    results: dict[str, Any] = {
-        "machine": {
-            "cpu": _cpu(),
-            "python": platform.python_version(),
-            "commit": commit,
-            "one_core": os.sched_getaffinity(0) == {arguments.server_cpu},
-        },
-        "slots": arguments.slots,
-        "cases": {},
-    }
-    for name in CASES:
-        results["cases"][name] = run(name, arguments)
-        print(name, json.dumps(results["cases"][name], indent=1), flush=True)
+    results: dict[str, Any] = {}
+    if arguments.only and arguments.output:
+        results = json.loads(arguments.output.read_text(encoding="utf-8"))
+    results |= {"machine": _machine(arguments.note), "slots": arguments.slots}
+    if arguments.only in (None, "load"):
+        results["cases"] = {}
+        for name in CASES:
+            results["cases"][name] = run(name, arguments)
+            print(name, json.dumps(results["cases"][name], indent=1), flush=True)
+    for kind in KINDS:
+        if arguments.only in (None, kind):
+            results.setdefault("memory", {})[kind] = run_many(kind, arguments)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _machine(note: str) -> dict[str, Any]:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.strip()  # fmt: skip
+    return {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0)),
+            "python": platform.python_version(), "commit": commit, "note": note}  # fmt: skip
 
 
 def _cpu() -> str:
