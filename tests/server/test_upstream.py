@@ -155,6 +155,15 @@ def test_a_call_comes_through_under_the_grammar(dialect: str) -> None:
     assert behind.keys == [f"Bearer {KEY}"] * 2
 
 
+def test_metrics_are_told_without_a_cache_of_prompts() -> None:
+    """Law: in front of another server, which keeps its prompts itself, /metrics counts requests and 0 bytes."""
+    with upstream(saying("It rains.")) as behind, front(behind) as served:
+        assert served.chat().status_code == 200
+        answer = served.client.get("/metrics")
+    assert answer.status_code == 200
+    assert "callmemaybe_prompt_cache_bytes 0.0" in answer.text, answer.text
+
+
 @pytest.mark.parametrize("dialect", ["openai", "ollama"])
 def test_functions_go_as_functions_where_no_grammar_can(dialect: str) -> None:
     """Law: to a server that knows schemas only, the conversation goes as it came, calls and results too."""

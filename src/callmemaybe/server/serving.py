@@ -186,6 +186,7 @@ def application(
     """
     generator: TurnGenerator
     runner: TaskRunner
+    cached_bytes: Callable[[], int] = int
     if isinstance(model, RemoteModel):
         runner = ThreadRunner()
         generator = RemoteGenerator(model, format=format, repairs=REPAIRS, **options)  # type: ignore[arg-type]
@@ -194,6 +195,7 @@ def application(
         runner = batch = DecodeBatch(model, max_tasks=config.slots)
         prefixes = PrefixCache(batch, config.cache_bytes)
         generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
+        cached_bytes = lambda: prefixes.memory  # noqa: E731
     if generator.reads_images:
         config = replace(config, body_bytes=max(config.body_bytes, BODY_BYTES))
     served = ServedModel(
@@ -204,9 +206,7 @@ def application(
     def make_scheduler() -> TurnScheduler:
         return TurnScheduler(generator, runner, config, new_id=served.new_call_id)
 
-    return ServerApp(
-        served, make_scheduler, observers, lambda: prefixes.memory, metrics or RequestMetrics()
-    )
+    return ServerApp(served, make_scheduler, observers, cached_bytes, metrics or RequestMetrics())
 
 
 def load_application(
