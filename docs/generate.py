@@ -154,7 +154,7 @@ def server() -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from server import page
 
-    from callmemaybe.server import request_models
+    from callmemaybe.server import message_models, messages, request_models
     from callmemaybe.server.http_errors import STATUS_MEANINGS
 
     parts = [SERVER]
@@ -165,6 +165,18 @@ def server() -> str:
             "/v1/responses",
             request_models.ResponsesRequest,
             request_models.RESPONSES_NEUTRAL,
+        ),
+        (
+            "Messages",
+            messages.ROUTE,
+            message_models.MessagesRequest,
+            message_models.MESSAGES_NEUTRAL,
+        ),
+        (
+            "Tokens of messages",
+            messages.COUNT_ROUTE,
+            message_models.CountTokensRequest,
+            message_models.COUNT_NEUTRAL,
         ),
     ):
         kept = ", ".join(f"`{name}`" for name in shape.model_fields)
@@ -177,8 +189,11 @@ def server() -> str:
             "Refused by name, unless the value asks for nothing; so is every name that stands in "
             "neither list:\n\n" + _table(("parameter", "may be"), rows)
         )
-    statuses = [(str(status), meaning) for status, meaning in STATUS_MEANINGS.items()]
-    parts.append("## Errors\n\n" + _table(("status", "meaning"), statuses))
+    statuses = [
+        (str(status), f"`{messages.error_type(status)}`", meaning)
+        for status, meaning in STATUS_MEANINGS.items()
+    ]
+    parts.append("## Errors\n\n" + _table(("status", "type in messages", "meaning"), statuses))
     results = ROOT / "benchmarks" / "results" / "server.json"
     parts.append("## Under load\n\n" + page(json.loads(results.read_text(encoding="utf-8"))))
     return "\n".join(parts)

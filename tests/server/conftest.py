@@ -46,6 +46,8 @@ WEATHER = {
 }
 PING = {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}  # fmt: skip
 FLAT_WEATHER = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
+ANTHROPIC_WEATHER = {"name": "get_weather", "description": "Weather of a city",
+                     "input_schema": WEATHER["function"]["parameters"]}  # type: ignore[index]  # fmt: skip
 PARIS = ToolCall("get_weather", '{"city": "Paris"}')
 BERN = ToolCall("get_weather", '{"city": "Bern"}')
 #: Seconds to wait for what has to come: against a test that hangs, however slow the machine is.
@@ -105,6 +107,14 @@ class Running:
     def respond(self, **body: Any) -> httpx2.Response:
         return self.post("/v1/responses", {"model": "talker", "input": "Weather in Paris?", **body})
 
+    def message(self, **body: Any) -> httpx2.Response:
+        asked = {"model": "talker", "messages": USER, "max_tokens": 60, **body}
+        return self.post("/v1/messages", asked)
+
+    def message_events(self, **body: Any) -> list[dict[str, Any]]:
+        """Return the events of a streamed message, whose names are their types."""
+        return self._events_of(self.message(stream=True, **body))
+
     def chunks(self, **body: Any) -> list[dict[str, Any]]:
         """Return the chunks of a streamed chat."""
         lines = self.chat(stream=True, **body).text.split("\n\n")
@@ -113,8 +123,11 @@ class Running:
 
     def events(self, **body: Any) -> list[dict[str, Any]]:
         """Return the events of a streamed response, whose names are their types."""
+        return self._events_of(self.respond(stream=True, **body))
+
+    def _events_of(self, answer: httpx2.Response) -> list[dict[str, Any]]:
         found = []
-        for block in self.respond(stream=True, **body).text.split("\n\n")[:-1]:
+        for block in answer.text.split("\n\n")[:-1]:
             name, data = block.split("\n")
             found.append(json.loads(data.removeprefix("data: ")))
             assert name == f"event: {found[-1]['type']}"

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.server.conftest import BERN, FLAT_WEATHER, PARIS, USER, WEATHER, Running, Start, calling
+from tests.server.conftest import (
+    ANTHROPIC_WEATHER,
+    BERN,
+    FLAT_WEATHER,
+    PARIS,
+    USER,
+    WEATHER,
+    Running,
+    Start,
+    calling,
+)
 
 openai = pytest.importorskip("openai", reason="the extra clients is not installed")
 pydantic = pytest.importorskip("pydantic")
@@ -136,6 +146,152 @@ class TestOpenAI:
         assert server.wait_until(lambda: server.scheduler().running == 0) < 1.0
         server.wait_until(lambda: len(server.seen.over) == 1)
         assert server.seen.over[0].is_dropped  # it did not run to its end
+
+
+class TestAnthropic:
+    """The official client of Anthropic's interface."""
+
+    @staticmethod
+    def client_of(server: Running, key: str = "none", retries: int = 0) -> Any:
+        anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
+        client = anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=retries)
+        server.closing.append(client.close)
+        return client
+
+    @pytest.mark.parametrize("streamed", [False, True])
+    def test_a_loop(self, start: Start, streamed: bool) -> None:
+        """Calls side by side, their results (one an error), and an answer; whole and streamed."""
+        server = start(calling(PARIS, BERN), ("It rains.",))
+        client = self.client_of(server)
+        asked = {"model": "talker", "max_tokens": 200, "tools": [ANTHROPIC_WEATHER]}
+
+        def ask(messages: list[Any]) -> Any:
+            if not streamed:
+                return client.messages.create(messages=messages, **asked)
+            with client.messages.stream(messages=messages, **asked) as stream:
+                for _ in stream:
+                    pass
+                return stream.get_final_message()
+
+        first = ask([*USER])
+        assert first.stop_reason == "tool_use"
+        assert [block.input["city"] for block in first.content] == ["Paris", "Bern"]
+        results = [
+            {"type": "tool_result", "tool_use_id": block.id, "content": "rain", "is_error": place == 1}
+            for place, block in enumerate(first.content)
+        ]  # fmt: skip
+        last = ask([*USER, first.to_param(), {"role": "user", "content": results}])
+        assert last.content[0].text == "It rains."
+        assert last.usage.output_tokens > 0
+        assert last.stop_reason == "end_turn"
+
+    def test_the_tool_runner(self, start: Start) -> None:
+        """It keeps its conversations on the server if that can; told that it cannot, it sends them whole."""
+        server = start(calling(PARIS), ("It rains.",))
+        client = self.client_of(server)
+        asked: list[str] = []
+
+        def get_weather(city: str) -> str:
+            """Weather of a city.
+
+            Args:
+                city: The city.
+            """
+            asked.append(city)
+            return "rain"
+
+        from anthropic import beta_tool
+
+        runner = client.beta.messages.tool_runner(
+            model="talker", max_tokens=200, messages=USER, tools=[beta_tool(get_weather)]
+        )
+        assert runner.until_done().content[0].text == "It rains."
+        assert asked == ["Paris"]
+
+    def test_parsing_and_counting(self, start: Start) -> None:
+        """A class as the form of an answer, and the tokens of a prompt."""
+
+        class Weather(pydantic.BaseModel):  # type: ignore[misc,name-defined]
+            city: str
+            days: int
+
+        Weather.model_rebuild()
+        server = start(('{"city": "Paris", "days": 3}',))
+        client = self.client_of(server)
+        answer = client.messages.parse(
+            model="talker", max_tokens=200, messages=USER, output_format=Weather
+        )
+        assert answer.parsed_output == Weather(city="Paris", days=3)
+        usage = client.messages.create(model="talker", max_tokens=9, messages=USER).usage
+        counted = client.messages.count_tokens(model="talker", messages=USER).input_tokens
+        assert counted == usage.input_tokens + usage.cache_read_input_tokens
+
+    def test_no_budget_makes_a_wrong_call(self, start: Start) -> None:
+        """With 1 to 60 tokens, neither the stream's helper nor its last snapshot ever has a call that is not whole."""
+        server = start(calling(PARIS))
+        client = self.client_of(server)
+        whole = 0
+        for budget in range(1, 61):
+            with client.messages.stream(
+                model="talker", max_tokens=budget, messages=USER, tools=[ANTHROPIC_WEATHER]
+            ) as stream:
+                ended = [
+                    event.content_block for event in stream if event.type == "content_block_stop"
+                ]
+                final = stream.get_final_message()
+            calls = [block for block in [*ended, *final.content] if block.type == "tool_use"]
+            assert all(block.input == {"city": "Paris"} for block in calls)
+            assert bool(calls) == (final.stop_reason == "tool_use")
+            whole += bool(calls)
+        assert 0 < whole < 60
+
+    def test_errors_are_of_the_right_kind(self, start: Start) -> None:
+        """The client raises what it raises for Anthropic's service, with the request's id."""
+        anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
+        server = start(keys=("sesame",), body_bytes=2000)
+        asked = {"model": "talker", "max_tokens": 60, "messages": USER}
+        with pytest.raises(anthropic.AuthenticationError):
+            self.client_of(server).messages.create(**asked)
+        client = self.client_of(server, "sesame")
+        with pytest.raises(anthropic.NotFoundError):
+            client.messages.create(**{**asked, "model": "claude"})
+        with pytest.raises(anthropic.RequestTooLargeError):
+            client.messages.create(**asked, system="x" * 3000)
+        with pytest.raises(anthropic.BadRequestError) as wrong:
+            client.messages.create(**asked, thinking={"type": "adaptive"})
+        assert wrong.value.body["error"]["type"] == "invalid_request_error"
+        assert wrong.value.request_id == wrong.value.body["request_id"]
+
+    def test_it_tries_again_where_it_may(self, start: Start) -> None:
+        """Where the queue was full, the client waits as told, and is answered."""
+        anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
+        server = start(("It rains. " * 4,), slow=0.02, slots=1, queue=1)
+        client = anthropic.AsyncAnthropic(base_url=server.url, api_key="none", max_retries=9)
+
+        async def ask() -> Any:
+            return await client.messages.create(model="talker", max_tokens=60, messages=USER)
+
+        async def all_of_them() -> list[Any]:
+            async with client:
+                return await asyncio.gather(*(ask() for _ in range(4)))
+
+        assert all(answer.content[0].text for answer in asyncio.run(all_of_them()))
+        assert any(summary.status == 429 for summary in server.seen.over)
+
+    def test_a_failure_in_the_stream(self, start: Start) -> None:
+        """The client raises for an error event, behind the text that had come."""
+        anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
+        server = start(("It rains. " * 60,), slow=0.02, run_seconds=0.5)
+        came = []
+        with (
+            pytest.raises(anthropic.APIStatusError) as failed,
+            self.client_of(server).messages.stream(
+                model="talker", max_tokens=900, messages=USER
+            ) as stream,
+        ):
+            came.extend(stream.text_stream)
+        assert came
+        assert failed.value.body["error"]["type"] == "timeout_error"
 
 
 class TestAgents:

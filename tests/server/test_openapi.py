@@ -8,7 +8,14 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.server.conftest import FLAT_WEATHER, PATIENCE, USER, WEATHER, Running
+from tests.server.conftest import (
+    ANTHROPIC_WEATHER,
+    FLAT_WEATHER,
+    PATIENCE,
+    USER,
+    WEATHER,
+    Running,
+)
 
 schemathesis = pytest.importorskip("schemathesis", reason="the extra clients is not installed")
 from schemathesis import GenerationMode  # noqa: E402 - it may be missing
@@ -32,12 +39,25 @@ CHECKS = [
 OPERATIONS = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/responses"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{model}"),
     ("GET", "/healthz"),
     ("GET", "/metrics"),
 ]
-
+#: What each stream is asked at least, and the function that it may be offered.
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": USER},
+    "/v1/responses": {"input": "x"},
+    "/v1/messages": {"messages": USER, "max_tokens": 60},
+}
+TOOLS = {
+    "/v1/chat/completions": WEATHER,
+    "/v1/responses": FLAT_WEATHER,
+    "/v1/messages": ANTHROPIC_WEATHER,
+}
+STREAMS = [*ASKED]
 
 #: Against a test that hangs: how fast the machine is must not matter.
 pytestmark = pytest.mark.timeout(3600)
@@ -98,19 +118,18 @@ def ask(operation: Any, *, is_good: bool, examples: int) -> None:
         {"tools": [True], "limit": 12},
     ],
 )
-@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+@pytest.mark.parametrize("path", STREAMS)
 def test_every_event_of_a_stream_fits_the_document(
     document: Any, path: str, told: dict[str, Any]
 ) -> None:
     """Text and calls, whole and cut off, with log-probabilities and usage: all events as told."""
     is_chat = path.endswith("completions")
-    body: dict[str, Any] = {"model": "talker", "stream": True}
-    body |= {"messages": USER} if is_chat else {"input": "x"}
+    body: dict[str, Any] = {"model": "talker", "stream": True, **ASKED[path]}
     if "tools" in told:
-        body["tools"] = [WEATHER if is_chat else FLAT_WEATHER]
+        body["tools"] = [TOOLS[path]]
     if "limit" in told:
-        body["max_tokens" if is_chat else "max_output_tokens"] = told["limit"]
-    if "logprobs" in told:
+        body["max_output_tokens" if path.endswith("responses") else "max_tokens"] = told["limit"]
+    if "logprobs" in told and not path.endswith("messages"):
         body |= {"logprobs": True, "top_logprobs": 1} if is_chat else {"top_logprobs": 1}
     if is_chat and "stream_options" in told:
         body["stream_options"] = {"include_usage": True}
@@ -121,16 +140,14 @@ def test_every_event_of_a_stream_fits_the_document(
     case.validate_response(answer, checks=CHECKS)
 
 
-@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+@pytest.mark.parametrize("path", STREAMS)
 def test_an_event_that_differs_is_noticed(document: Any, path: str) -> None:
     """The check of events can fail: an index that is no number does not pass."""
-    is_chat = path.endswith("completions")
-    body = {"messages": USER} if is_chat else {"input": "x"}
     case = document[path]["POST"].Case(
-        body={"model": "talker", "stream": True, **body}, media_type="application/json"
+        body={"model": "talker", "stream": True, **ASKED[path]}, media_type="application/json"
     )
     answer = case.call()
-    number = b'"index":0' if is_chat else b'"output_index":0'
+    number = b'"output_index":0' if path.endswith("responses") else b'"index":0'
     assert number in answer.content
     answer.content = answer.content.replace(number, number[:-1] + b'"none"', 1)
     with pytest.raises(FailureGroup) as failed:
@@ -146,6 +163,9 @@ def test_an_event_that_differs_is_noticed(document: Any, path: str) -> None:
                                   "top_logprobs": 1}, "ChatCompletion"),
         ("/v1/responses", {"input": "x", "tools": [FLAT_WEATHER]}, "Response"),
         ("/v1/responses", {"input": "x", "max_output_tokens": 4}, "Response"),
+        ("/v1/messages", {"messages": USER, "max_tokens": 60, "tools": [ANTHROPIC_WEATHER]}, "Message"),
+        ("/v1/messages", {"messages": USER, "max_tokens": 4}, "Message"),
+        ("/v1/messages/count_tokens", {"messages": USER}, "TokenCount"),
     ],
 )  # fmt: skip
 def test_good_answers_fit_the_document(

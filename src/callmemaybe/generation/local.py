@@ -246,11 +246,14 @@ class LocalGenerator(TurnGenerator):
         if is_single:
             strategy = self._strategy(config)
             run = self._single(prompt, constraint, reader, config, strategy, steps, on_step)
-            return TurnStream(run, steps)
+            return TurnStream(run, steps, prompt_tokens=prompt.tokens, cached_tokens=prompt.cached)
         tokens = TextTokens() if config.logprobs else None
         decoder = self._decoder(prompt, constraint, config, spec)
         found = [] if tokens is None else tokens.found
-        return TurnStream(self._turn(prompt, decoder, reader, config, tokens, steps), steps, found)
+        run = self._turn(prompt, decoder, reader, config, tokens, steps)
+        return TurnStream(
+            run, steps, found, prompt_tokens=prompt.tokens, cached_tokens=prompt.cached
+        )
 
     def _decoder(
         self,

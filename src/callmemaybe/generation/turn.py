@@ -47,6 +47,8 @@ class TurnStream:
     Each step yields the events that became certain with it, often none; after the last one
     :attr:`result` is the whole turn. :meth:`close` ends the turn at once and discards it. To be used by
     one thread at a time. ``steps`` and ``logprobs`` grow with the turn, where they were asked for.
+    ``prompt_tokens`` are those that the model reads, ``cached_tokens`` those of them that were kept; 0 where only the
+    result tells.
     """
 
     def __init__(
@@ -55,12 +57,17 @@ class TurnStream:
         steps: Sequence[Step] = (),
         logprobs: Sequence[TokenLogprob] = (),
         has_begun: Callable[[], bool] | None = None,
+        *,
+        prompt_tokens: int = 0,
+        cached_tokens: int = 0,
     ) -> None:
         self._run = run
         self._has_begun = has_begun
         self._result: TurnResult | None = None
         self.steps = steps
         self.logprobs = logprobs
+        self.prompt_tokens = prompt_tokens
+        self.cached_tokens = cached_tokens
 
     def __iter__(self) -> Iterator[tuple[StreamEvent, ...]]:
         return self

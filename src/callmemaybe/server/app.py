@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from callmemaybe.errors import UpstreamError
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.plugins import notify
-from callmemaybe.server import chat, responses
+from callmemaybe.server import chat, messages, responses
 from callmemaybe.server.common import AnswerBuilder, Interface, ServedModel, new_id
 from callmemaybe.server.http import (
     UNREAD_HEADER,
@@ -48,6 +48,7 @@ _LOG = logging.getLogger("callmemaybe.server")
 #: nginx's status for a client that closed the connection; in logs and metrics only.
 CLIENT_GONE = 499
 _MAX_ID_LENGTH = 128
+INTERFACES = (chat.INTERFACE, responses.INTERFACE, messages.COUNT_INTERFACE, messages.INTERFACE)
 
 
 @dataclass
@@ -94,10 +95,7 @@ class ServerApp:
             ("GET", "/metrics", self._show_metrics, False),
             ("GET", "/v1/models", self._list_models, False),
             ("GET", "/v1/models/{model:path}", self._show_model, False),
-            *(
-                ("POST", one.route, self._complete(one), False)
-                for one in (chat.INTERFACE, responses.INTERFACE)
-            ),
+            *(("POST", one.route, self._complete(one), False) for one in INTERFACES),
         ]
         routes = [
             Route(path, self._guarded(path, handler, is_open), methods=[method, "OPTIONS"])
@@ -157,11 +155,12 @@ class ServerApp:
                 summary.is_dropped = True
                 response = Response(status_code=CLIENT_GONE)
             except Exception as error:
-                response = self._error_response(error, summary)
+                response = self._error_response(error, summary, request.url.path)
             if not isinstance(response, EventStream):
                 self._finish(summary, began, response.status_code)
             response.headers.update(cors(request, self._config))
             response.headers["x-request-id"] = summary.id
+            response.headers["request-id"] = summary.id  # its name for Anthropic's clients
             if unread := getattr(request.state, "unread", ()):
                 response.headers[UNREAD_HEADER] = ", ".join(unread)
             if self.sheds_connection():
@@ -171,13 +170,13 @@ class ServerApp:
 
         return guarded
 
-    def _error_response(self, error: Exception, summary: RequestSummary) -> JsonResponse:
+    def _error_response(self, error: Exception, summary: RequestSummary, path: str) -> JsonResponse:
         refusal = api_error(error)
-        if summary.route == responses.ROUTE:
-            refusal.param = responses.param_name(refusal.param)
         summary.code = refusal.code
         _record(summary, error, refusal.status)
-        return JsonResponse(refusal.body, refusal.status, refusal.headers)
+        # What a route does not have is told in the form of the interface above it, too.
+        form = next((one for one in INTERFACES if path.startswith(one.route)), chat.INTERFACE)
+        return JsonResponse(form.error_body(refusal, summary.id), refusal.status, refusal.headers)
 
     def _finish(self, summary: RequestSummary, began: float, status: int) -> None:
         summary.status = status
@@ -185,7 +184,7 @@ class ServerApp:
         for observer in self._observers:
             notify(observer.finished, summary)
 
-    # -- the two interfaces -----------------------------------------------------------------------
+    # -- the interfaces -----------------------------------------------------------------------
 
     def _complete(self, interface: Interface) -> Handler:
         async def complete(request: Request) -> Response:
@@ -219,7 +218,8 @@ class ServerApp:
                 summary.is_dropped = is_gone
                 self._finish(summary, request.state.began, CLIENT_GONE if is_gone else 200)
 
-            return EventStream(self._events(answer, first, updates, summary), on_end, {})
+            events = self._events(answer, first, updates, summary)
+            return EventStream(events, on_end, {}, interface.idle)
 
         return complete
 
@@ -305,8 +305,8 @@ class ServerApp:
                           headers=headers)  # fmt: skip
         raise ApiError(
             404,
-            f"Invalid URL ({where}): this server has POST {chat.ROUTE}, POST {responses.ROUTE} and "
-            "GET /v1/models; the base URL of a client ends in /v1.",
+            f"Invalid URL ({where}): this server has POST {chat.ROUTE}, POST {responses.ROUTE}, POST "
+            f"{messages.ROUTE} and GET /v1/models; the base URL of a client ends in /v1, that of Anthropic's in front of it.",
             code="unknown_url",
         )
 

@@ -1,4 +1,4 @@
-"""What both interfaces share: the served model, and the translation of requests into turns."""
+"""What the interfaces share: the served model, and the translation of requests into turns."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.jsonio import resolve_pointer
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.framing import told_schema
+from callmemaybe.server.http import COMMENT
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
     ChatRequest,
@@ -95,14 +96,23 @@ class AnswerBuilder(Protocol):
         ...
 
 
+def _body(problem: ApiError, _request_id: str) -> dict[str, Any]:
+    return problem.body
+
+
 @dataclass(frozen=True)
 class Interface:
-    """One of OpenAI's interfaces: from a JSON body to turns, and from their updates to an answer."""
+    """One interface: from a JSON body to turns, and from their updates to an answer.
+
+    ``error_body`` writes an error of the request with an id; ``idle`` is what a stream sends while it waits.
+    """
 
     route: str
     parse: Callable[[Any], Any]
     turn_requests: Callable[[Any, ServedModel], list[TurnRequest]]
     builder: Callable[[Any, ServedModel, int], AnswerBuilder]
+    error_body: Callable[[ApiError, str], dict[str, Any]] = _body
+    idle: bytes = COMMENT
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,10 @@ _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~\w-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~
 UNREAD_HEADER = "callmemaybe-unread"
 _DEFAULT_HEADERS = "authorization, content-type, x-request-id"
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-#: Seconds without an event after which a stream sends a comment.
+#: Seconds without an event after which a stream sends a sign of life.
 _SILENCE_SECONDS = 15.0
+#: A comment of server-sent events, which readers skip.
+COMMENT = b": still working\n\n"
 
 
 T = TypeVar("T")
@@ -167,7 +169,7 @@ async def _disconnected(receive: Receive) -> None:
 class EventStream(Response):
     """Server-sent events, given as bytes.
 
-    ``on_end`` is called at the end, with True if the client disconnected before it.
+    ``on_end`` is called at the end, with True if the client disconnected before it; ``idle`` is sent while there are none.
     """
 
     media_type = "text/event-stream"
@@ -177,6 +179,7 @@ class EventStream(Response):
         events: AsyncIterator[bytes],
         on_end: Callable[[bool], None],
         headers: Mapping[str, str],
+        idle: bytes = COMMENT,
     ) -> None:
         super().__init__(
             headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -184,6 +187,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._events = events
         self._on_end = on_end
+        self._idle = idle
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until they end, or the client disconnects."""
@@ -199,12 +203,14 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        async for event in with_comments(self._events, _SILENCE_SECONDS):
+        async for event in with_comments(self._events, _SILENCE_SECONDS, self._idle):
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
-async def with_comments(events: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+async def with_comments(
+    events: AsyncIterator[bytes], seconds: float, comment: bytes = COMMENT
+) -> AsyncIterator[bytes]:
     """Yield the events, and a comment after each ``seconds`` without one.
 
     Proxies and clients close connections that are silent for too long; readers of server-sent events skip
@@ -215,7 +221,7 @@ async def with_comments(events: AsyncIterator[bytes], seconds: float) -> AsyncIt
         while True:
             done, _ = await asyncio.wait({following}, timeout=seconds)
             if not done:
-                yield b": still working\n\n"
+                yield comment
                 continue
             event = following.result()
             if event is None:
@@ -261,7 +267,7 @@ def cors(request: Request, config: ServerConfig) -> dict[str, str]:
         "access-control-allow-headers": asked
         if _HEADER_NAMES.fullmatch(asked)
         else _DEFAULT_HEADERS,
-        "access-control-expose-headers": "x-request-id, retry-after, openai-processing-ms, "
+        "access-control-expose-headers": "x-request-id, request-id, retry-after, openai-processing-ms, "
         + UNREAD_HEADER,
         "access-control-max-age": "600",
         "vary": "origin, access-control-request-headers",
@@ -276,18 +282,25 @@ def client_id(request: Request, keys: Sequence[str], *, is_open: bool = False) -
     address = request.client.host if request.client else "unknown"
     if not keys or is_open:
         return address
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    own = request.headers.get("x-api-key", "")
+    found = [one.strip() for one in (bearer if scheme.lower() == "bearer" else "", own)]
     challenge = {"www-authenticate": "Bearer"}
-    if scheme.lower() != "bearer" or not given:
+    if not any(found):
         raise ApiError(
-            401, "No API key was given: send it in the header Authorization: Bearer KEY.",
+            401, "No API key was given: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY.",
             code="missing_api_key", headers=challenge,
         )  # fmt: skip
-    given = given.strip()
-    matches = [hmac.compare_digest(given.encode(), key.encode()) for key in keys]
-    if not any(matches):
+    right = [
+        given
+        for given in found
+        for key in keys
+        if hmac.compare_digest(given.encode(), key.encode())
+    ]
+    if not right:
         raise ApiError(401, "Incorrect API key provided.", code="invalid_api_key",
                       headers=challenge)  # fmt: skip
+    given = right[0]
     return "key-" + hashlib.sha256(given.encode()).hexdigest()[:8]
 
 

@@ -73,7 +73,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of the response."""
+        """The body of the response, in the form of OpenAI's API."""
         return {
             "error": {
                 "message": self.message,

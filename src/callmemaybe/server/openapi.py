@@ -8,10 +8,16 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from callmemaybe.server import chat, responses
+from callmemaybe.server import chat, messages, responses
 from callmemaybe.server import response_schemas as answers
 from callmemaybe.server.common import ServedModel
 from callmemaybe.server.http_errors import STATUS_MEANINGS
+from callmemaybe.server.message_models import (
+    COUNT_NEUTRAL,
+    MESSAGES_NEUTRAL,
+    CountTokensRequest,
+    MessagesRequest,
+)
 from callmemaybe.server.request_models import (
     CHAT_NEUTRAL,
     RESPONSES_NEUTRAL,
@@ -20,23 +26,31 @@ from callmemaybe.server.request_models import (
 )
 from callmemaybe.server.response_schemas import REF, TEXT, Schema, ref
 
+#: What is asked for, with the known parameters that are not supported.
+_REQUESTS = (
+    (ChatRequest, CHAT_NEUTRAL),
+    (ResponsesRequest, RESPONSES_NEUTRAL),
+    (MessagesRequest, MESSAGES_NEUTRAL),
+    (CountTokensRequest, COUNT_NEUTRAL),
+)
+
 
 def document(served: ServedModel) -> dict[str, Any]:
     """Return the document of a server of this model."""
     _, defined = models_json_schema(
-        [(ChatRequest, "validation"), (ResponsesRequest, "validation")], ref_template=REF
+        [(model, "validation") for model, _ in _REQUESTS], ref_template=REF
     )
     schemas = {**defined["$defs"], **answers.schemas()}
-    _add_neutral(schemas["ChatRequest"], CHAT_NEUTRAL)
-    _add_neutral(schemas["ResponsesRequest"], RESPONSES_NEUTRAL)
-    for name in ("ChatRequest", "ResponsesRequest"):
-        schemas[name]["properties"]["model"]["examples"] = [served.name]
+    for model, neutral in _REQUESTS:
+        schema = schemas[model.__name__]
+        _add_neutral(schema, neutral)
+        schema["properties"]["model"]["examples"] = [served.name]
     found: dict[str, Any] = {
         "openapi": "3.2.0",
         "info": {
             "title": "Call Me Maybe",
             "version": version("callmemaybe"),
-            "description": "Reliable function calls, in the interfaces of OpenAI's API. "
+            "description": "Reliable function calls, in the interfaces of OpenAI's API and Anthropic's. "
             f"The model is {served.name!r}.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -44,8 +58,11 @@ def document(served: ServedModel) -> dict[str, Any]:
         "components": {"schemas": schemas},
     }
     if served.config.keys:
-        found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        found["security"] = [{"key": []}]
+        found["components"]["securitySchemes"] = {
+            "key": {"type": "http", "scheme": "bearer"},
+            "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+        }
+        found["security"] = [{"key": []}, {"x-api-key": []}]
     return found
 
 
@@ -60,6 +77,16 @@ def _paths() -> dict[str, Any]:
         responses.ROUTE: {"post": _operation(
             "createResponse", "Answer a conversation, or call functions; nothing is stored.",
             answer="Response", body="ResponsesRequest", event="ResponseEvent",
+            errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
+        )},
+        messages.ROUTE: {"post": _operation(
+            "createMessage", "Answer a conversation, or call functions, in Anthropic's form.",
+            answer="Message", body="MessagesRequest", event="MessagesEvent", error="MessagesError",
+            errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
+        )},
+        messages.COUNT_ROUTE: {"post": _operation(
+            "countTokens", "Count the tokens of a conversation's prompt, in Anthropic's form.",
+            answer="TokenCount", body="CountTokensRequest", error="MessagesError",
             errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
         )},
         "/v1/models": {"get": _operation(
@@ -90,6 +117,7 @@ def _operation(
     media: str = "application/json",
     event: str | None = None,
     errors: Sequence[int] = (),
+    error: str = "Error",
 ) -> dict[str, Any]:
     content: dict[str, Any] = {media: {"schema": ref(answer) if answer else TEXT}}
     if event is not None:
@@ -100,7 +128,7 @@ def _operation(
         "summary": summary,
         "responses": {
             "200": {"description": "The answer.", "headers": _headers(), "content": content},
-            **{str(status): _error(status) for status in errors},
+            **{str(status): _error(status, error) for status in errors},
         },
     }
     if body is not None:
@@ -110,7 +138,7 @@ def _operation(
     return found
 
 
-def _error(status: int) -> dict[str, Any]:
+def _error(status: int, error: str) -> dict[str, Any]:
     headers = _headers()
     if status in (429, 503):
         headers["Retry-After"] = {
@@ -119,7 +147,7 @@ def _error(status: int) -> dict[str, Any]:
     return {
         "description": STATUS_MEANINGS[status],
         "headers": headers,
-        "content": {"application/json": {"schema": ref("Error")}},
+        "content": {"application/json": {"schema": ref(error)}},
     }
 
 

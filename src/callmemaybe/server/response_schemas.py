@@ -39,6 +39,8 @@ def schemas() -> dict[str, Schema]:
         **_chat_stream(),
         **_response(),
         **_response_stream(),
+        **_message(),
+        **_message_stream(),
     }
 
 
@@ -218,3 +220,63 @@ def _typed(kind: str, members: Mapping[str, Schema]) -> Schema:
     """Return the schema of an event that has its type twice, as in OpenAI's API."""
     data = _object({"type": {"const": kind}, "sequence_number": _COUNT, **members})
     return _object({"event": {"const": kind}, "data": _json(data)})
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+_MESSAGE_HEAD: dict[str, Schema] = {
+    "id": TEXT, "type": {"const": "message"}, "role": {"const": "assistant"}, "model": TEXT,
+}  # fmt: skip
+
+
+def _message() -> dict[str, Schema]:
+    stops = ["end_turn", "max_tokens", "stop_sequence", "tool_use"]
+    error = _object(
+        {"type": TEXT, "message": TEXT, "details": _object({"error_code": TEXT})}, "details"
+    )
+    return {
+        "MessagesError": _object(
+            {"type": {"const": "error"}, "error": error, "request_id": TEXT}, "request_id"
+        ),
+        "MessagesUsage": _object({
+            "input_tokens": _COUNT, "cache_creation_input_tokens": {"const": 0},
+            "cache_read_input_tokens": _COUNT, "output_tokens": _COUNT,
+        }),
+        "MessagesBlock": {"anyOf": [
+            _object({"type": {"const": "text"}, "text": TEXT}),
+            _object({"type": {"const": "tool_use"}, "id": TEXT, "name": TEXT,
+                     "input": {"type": "object"}}),
+        ]},
+        "MessagesStop": _object({"stop_reason": {"enum": stops}, "stop_sequence": _MAYBE}),
+        "Message": _object({
+            **_MESSAGE_HEAD, "content": _list(ref("MessagesBlock")), "stop_reason": {"enum": stops},
+            "stop_sequence": _MAYBE, "usage": ref("MessagesUsage"),
+        }),
+        "TokenCount": _object({"input_tokens": _COUNT}),
+    }  # fmt: skip
+
+
+def _message_stream() -> dict[str, Schema]:
+    start = _object({
+        **_MESSAGE_HEAD, "content": {"maxItems": 0}, "stop_reason": _NULL, "stop_sequence": _NULL,
+        "usage": ref("MessagesUsage"),
+    })  # fmt: skip
+    delta = {"anyOf": [
+        _object({"type": {"const": "text_delta"}, "text": TEXT}),
+        _object({"type": {"const": "input_json_delta"}, "partial_json": TEXT}),
+    ]}  # fmt: skip
+    kinds: dict[str, dict[str, Schema]] = {
+        "message_start": {"message": start},
+        "content_block_start": {"index": _COUNT, "content_block": ref("MessagesBlock")},
+        "content_block_delta": {"index": _COUNT, "delta": delta},
+        "content_block_stop": {"index": _COUNT},
+        "message_delta": {"delta": ref("MessagesStop"), "usage": ref("MessagesUsage")},
+        "message_stop": {},
+        "ping": {},
+        "error": {"error": {"type": "object"}},
+    }
+    events = []
+    for kind, members in kinds.items():
+        data = _object({"type": {"const": kind}, **members})
+        events.append(_object({"event": {"const": kind}, "data": _json(data)}))
+    return {"MessagesEvent": {"anyOf": events}}

@@ -40,9 +40,11 @@ _NAMES = {
 }  # fmt: skip
 
 
-def param_name(param: str | None) -> str | None:
-    """Return the name in this interface of the parameter that an error is about."""
-    return param and _NAMES.get(param.partition("[")[0], param)
+def error_body(problem: ApiError, _request_id: str) -> dict[str, Any]:
+    """Return an error with the name that the parameter which it is about has in this interface."""
+    param = problem.param
+    problem.param = param and _NAMES.get(param.partition("[")[0], param)
+    return problem.body
 
 
 def parse(data: Any) -> ResponsesRequest:
@@ -356,4 +358,4 @@ def _tool(tool: request_models.ResponsesTool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-INTERFACE = Interface(ROUTE, parse, turn_requests, ResponseBuilder)
+INTERFACE = Interface(ROUTE, parse, turn_requests, ResponseBuilder, error_body)

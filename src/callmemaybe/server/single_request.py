@@ -27,8 +27,6 @@ from callmemaybe.server.several_calls import Turn, call_parts, follow_up
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallStarted,
-    StreamEvent,
-    TextDelta,
     ToolCall,
     ToolSpec,
 )
@@ -277,6 +275,45 @@ class SingleRequestTurns:
         return replace(made, text=text, calls=(), ended="stop")
 
 
-def text_events(result: TurnResult) -> tuple[StreamEvent, ...]:
-    """Return the event of a text that no model wrote token by token."""
-    return (TextDelta(result.text.encode()),) if result.text else ()
+Prompt = tuple[Sequence[Message], Sequence[ToolSpec], OutputSpec]
+
+
+class _PromptTaken(Exception):
+    """The model would have been asked: ``prompt`` is with what."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__()
+        self.prompt = prompt
+
+
+@dataclass(frozen=True)
+class _PromptTaker:
+    """Stands for the generator of turns, and ends them where the model would be asked."""
+
+    decoding: DecodingConfig
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        _options: DecodingConfig,
+    ) -> TurnStream:
+        raise _PromptTaken((messages, tools, spec))
+
+
+def first_prompt(
+    generator: TurnGenerator,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    spec: OutputSpec,
+    options: DecodingConfig,
+) -> Prompt | None:
+    """Return what the model is asked first of a conversation; None where it is asked nothing."""
+    taker: Any = _PromptTaker(generator.decoding)
+    try:
+        for _ in SingleRequestTurns(taker, messages, tools, spec).run(options, lambda _: None):
+            pass
+    except _PromptTaken as taken:
+        return taken.prompt
+    return None

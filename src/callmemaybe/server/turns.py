@@ -21,7 +21,7 @@ from callmemaybe.errors import BudgetError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
-from callmemaybe.server.single_request import SingleRequestTurns
+from callmemaybe.server.single_request import SingleRequestTurns, first_prompt
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -40,6 +40,8 @@ class TurnRequest:
     """Whether a stream sends the first call while it is written."""
     is_single: bool = False
     """Whether the model reads one request and nothing else (see :mod:`callmemaybe.server.single_request`)."""
+    counts_only: bool = False
+    """Whether the tokens of the prompt are counted, and nothing is written."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class TurnUpdate:
     """What one step of a turn brings: events, and what no event of the stream can carry.
 
     The first update of a turn ``begins`` it: it is sent although it may have nothing else, so that a stream
-    opens before its first event. Events are about what was written and know no token. ``tokens`` are those of the first TextDelta
+    opens before its first event. It has the tokens of the prompt, and those of them that were kept from earlier ones,
+    where they are known before the result. Events are about what was written and know no token. ``tokens`` are those of the first TextDelta
     among ``events`` and ``steps`` those of the decoder, where they were asked for; the last update has
     the turn's ``result``.
     """
@@ -57,6 +60,8 @@ class TurnUpdate:
     steps: tuple[Step, ...] = ()
     result: TurnResult | None = None
     begins: bool = False
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
 
     def __bool__(self) -> bool:
         """Whether there is anything to send."""
@@ -82,6 +87,9 @@ def turn_updates(
     spec, options = request.spec, request.options
     if callable(spec.answer):
         spec = replace(spec, answer=spec.answer())
+    if request.counts_only:
+        yield TurnUpdate(result=TurnResult(prompt_tokens=_count_prompt(generator, request, spec)))
+        return
     held = _HeldBack(new_id, has_early_calls=request.has_early_calls)
     opened: list[TurnStream] = []
     turn = _turn(generator, request, spec, opened)
@@ -110,7 +118,15 @@ def turn_updates(
             tokens = tuple(stream.logprobs[token_count:]) if stream and options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
-            yield TurnUpdate(ready, tokens, steps, begins=begins)
+            read = (stream.prompt_tokens, stream.cached_tokens) if stream and begins else (0, 0)
+            yield TurnUpdate(
+                ready,
+                tokens,
+                steps,
+                begins=begins,
+                prompt_tokens=read[0],
+                cached_tokens=read[1],
+            )
         last = tuple(held.end(result))
         if request.is_single and result.text:
             last = (TextDelta(result.text.encode()), *last)
@@ -118,6 +134,14 @@ def turn_updates(
     finally:
         for stream in opened:
             stream.close()
+
+
+def _count_prompt(generator: TurnGenerator, request: TurnRequest, spec: OutputSpec) -> int:
+    """Return how many tokens the model reads first; 0 where a turn is made without it."""
+    if not request.is_single:
+        return generator.count_prompt_tokens(request.messages, request.tools, spec)
+    prompt = first_prompt(generator, request.messages, request.tools, spec, request.options)
+    return 0 if prompt is None else generator.count_prompt_tokens(*prompt)
 
 
 def _turn(
