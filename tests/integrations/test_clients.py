@@ -62,10 +62,11 @@ def flows_of(name: str, kind: str, *flows: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", client_runs.KINDS)
-def test_openai(kind: str) -> None:
-    """Its client drives the server through all flows."""
-    pytest.importorskip("openai", reason="the extra clients is not installed")
-    failed = {one["flow"] for one in flows_of("openai", kind) if not one["passed"]}
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_all_flows(name: str, kind: str) -> None:
+    """The official clients drive the server through all flows."""
+    pytest.importorskip(name, reason="the extra clients is not installed")
+    failed = {one["flow"] for one in flows_of(name, kind) if not one["passed"]}
     assert not failed
 
 
