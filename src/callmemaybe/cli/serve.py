@@ -129,7 +129,7 @@ def serve(
     otel: Otel = False,
     quiet: Quiet = False,
 ) -> None:
-    """Serve a model in the interfaces of OpenAI's API, with a playground at /."""
+    """Serve a model in the interfaces of OpenAI's API and Anthropic's, with a playground at /."""
     check_installed()
     check_origins(cors_origin, "--cors-origin")
     settings = ServerConfig(
