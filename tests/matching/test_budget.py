@@ -62,11 +62,12 @@ def test_remaining_is_consistent(machine: Automaton, name: str, seed: int) -> No
         assert matcher.is_terminated or cannot_end(matcher)
 
 
-@given(automata(), st.sampled_from(SMALL), seeds)
-@settings(max_examples=60, deadline=None)
-def test_mask_within_budget(machine: Automaton, name: str, seed: int) -> None:
-    """A budget allows exactly the tokens that leave enough of it; some, if it was enough."""
+@given(automata(), st.sampled_from(SMALL), seeds, st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_mask_within_budget(machine: Automaton, name: str, seed: int, free: bool) -> None:
+    """A budget allows exactly the tokens that leave enough of it; some, if it was enough; ends free or not."""
     words = vocabulary(name)
+    words = words.with_free_ends() if free else words
     for ids, _ in random_walk(machine, words, seed, 8):
         matcher = at(machine, words, ids)
         allowed = slow_allowed(machine, words, matcher.state)
@@ -85,9 +86,11 @@ def test_mask_within_budget(machine: Automaton, name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["toy", "nano", "smollm2", "qwen3"])
 @pytest.mark.parametrize("grammar", ["tools", "any", "keys"])
-def test_every_budget_closes(name: str, grammar: str) -> None:
+@pytest.mark.parametrize("free", [False, True])
+def test_every_budget_closes(name: str, grammar: str, free: bool) -> None:
     """An output that only looks at the mask, and likes long ways, ends within its budget."""
     words = vocabulary(name)
+    words = words.with_free_ends() if free else words
     machine = automaton(grammar)
     least = Matcher(machine, words).remaining
     for budget in (least, least + 1, least + 7, least + 20):
@@ -97,7 +100,7 @@ def test_every_budget_closes(name: str, grammar: str) -> None:
                 break
             allowed = matcher.allowed_set(budget - spent).to_ids()
             matcher.accept(int(allowed[(spent * 7919) % len(allowed)]))
-        assert matcher.is_terminated or (matcher.is_accepting and not words.ends)
+        assert matcher.is_terminated or (matcher.is_accepting and (free or not words.ends))
 
 
 def test_ends_count_as_tokens() -> None:
@@ -111,10 +114,11 @@ def test_ends_count_as_tokens() -> None:
     assert matcher.allowed(1).tolist() == [ord("b"), words.controls["<|end|>"]]
     matcher.accept(ord("b"))
     assert matcher.remaining == 0
-    endless = Matcher(automaton_of(either), ByteVocabulary())
-    assert endless.remaining == 1
-    endless.accept(ord("a"))
-    assert endless.remaining == 0
+    for some in (ByteVocabulary(), words.with_free_ends()):
+        endless = Matcher(automaton_of(either), some)
+        assert endless.remaining == 1
+        endless.accept(ord("a"))
+        assert endless.remaining == 0
 
 
 def test_control_tokens_count_one() -> None:

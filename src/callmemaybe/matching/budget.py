@@ -41,8 +41,8 @@ def remaining(
 ) -> float:
     """Return the fewest tokens to an end along the completions shortest in bytes.
 
-    An accepting state needs none if it is final (nothing may follow) or no end token is at hand,
-    else one: the end token. Infinite if the vocabulary lacks a byte that is needed.
+    An accepting state needs none if it is final (nothing may follow), or end tokens are free, or none
+    is at hand; else one: the end token. Infinite if the vocabulary lacks a byte that is needed.
     """
     if state == ENDED:
         return 0
@@ -54,8 +54,8 @@ def remaining(
         if here in known:
             stack.pop()
         elif automaton.min_remaining(here) == 0:
-            may_end = not automaton.is_final(here) and tables.ends_at(automaton, here)
-            known[here] = [1 if may_end else 0]
+            may_go_on = not automaton.is_final(here) and not tables.has_free_ends
+            known[here] = [1 if may_go_on and tables.ends_at(automaton, here) else 0]
         else:
             if here not in plans:
                 plans[here] = _plan(tables, vocabulary, automaton, here)

@@ -91,6 +91,7 @@ class VocabularyTables:
         self.lexemes = LexemeCache(self.trie, self.sets)
         self.controls = vocabulary.controls
         self.ends = vocabulary.ends
+        self.has_free_ends = vocabulary.has_free_ends
         self.encoded: dict[bytes, tuple[int, ...]] = {}
         #: By the last bytes of a text: numbers of last bytes with which longer tokens begin.
         self.overlaps: dict[bytes, tuple[int, ...]] = {}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, Self
 
 from callmemaybe import plugins
 from callmemaybe.errors import VocabularyError
@@ -72,6 +73,8 @@ class Vocabulary:
         self._encode_text = encode
         if trie is not None:
             self.trie = trie
+        #: Whether an end token takes nothing of a budget: an output may also stop without one.
+        self.has_free_ends = False
 
     @classmethod
     def from_file(
@@ -93,6 +96,15 @@ class Vocabulary:
         except OSError as error:  # a folder without permission, a name that is too long
             raise VocabularyError(f"{place}: cannot be read: {error}") from error
         raise VocabularyError(f"{place}: no known vocabulary format; expected a tokenizer.json")
+
+    def with_free_ends(self) -> Self:
+        """Return the same vocabulary, except that an end token takes nothing of a budget.
+
+        Where a budget ends, an output may then stop without one, as the continuation of a text does.
+        """
+        found = copy(self)
+        found.has_free_ends = True
+        return found
 
     def token(self, index: int) -> bytes:
         """Return the bytes of an id; empty for a control token or an unused id."""
