@@ -103,6 +103,24 @@ def check_budget(shortest: int, max_tokens: int) -> None:
         )
 
 
+def likeliest(
+    logits: Floats, allowed: Ids | None, most: int, bytes_of: Callable[[int], bytes]
+) -> Likeliest:
+    """Return the ``most`` likeliest tokens with their probabilities among the allowed (None: all)."""
+    some = logits if allowed is None else logits[allowed]
+    count = min(most, len(some))
+    if not count:
+        return ()
+    # All that are at least as likely as the last one listed; of equals, the lowest ids.
+    few = np.flatnonzero(some >= np.partition(some, -count)[-count])
+    top = few[np.argsort(-some[few], kind="stable")[:count]]
+    chances = np.exp(some[top] - np.float32(logsumexp(some)))
+    ids = top if allowed is None else allowed[top]
+    return tuple(
+        (bytes_of(int(index)), float(chance)) for index, chance in zip(ids, chances, strict=True)
+    )
+
+
 @dataclass
 class DecodeStats:
     """What decoding took: forward passes, seconds in them, ids fed, and how many of these were drafted.
@@ -396,8 +414,8 @@ class Decoder:
         before: Likeliest = ()
         after: Likeliest = ()
         if self.trace and logits is not None:
-            before = self._likeliest(logits, None)
-            after = self._likeliest(logits, allowed)
+            before = likeliest(logits, None, self.top_tokens, self._bytes_of)
+            after = likeliest(logits, allowed, self.top_tokens, self._bytes_of)
         parts = tuple(map(self._bytes_of, ids))
         passes, seconds = self._reported
         self._reported = self.stats.passes, self.stats.seconds
@@ -405,19 +423,3 @@ class Decoder:
             tuple(ids), b"".join(parts), bytes(self._text), kind, count, logprob, before, after,
             parts, self.stats.passes - passes, self.stats.seconds - seconds,
         )  # fmt: skip
-
-    def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
-        """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
-        some = logits if allowed is None else logits[allowed]
-        count = min(self.top_tokens, len(some))
-        if not count:
-            return ()
-        # All that are at least as likely as the last one listed; of equals, the lowest ids.
-        few = np.flatnonzero(some >= np.partition(some, -count)[-count])
-        top = few[np.argsort(-some[few], kind="stable")[:count]]
-        chances = np.exp(some[top] - np.float32(logsumexp(some)))
-        ids = top if allowed is None else allowed[top]
-        return tuple(
-            (self._bytes_of(int(index)), float(chance))
-            for index, chance in zip(ids, chances, strict=True)
-        )

@@ -224,7 +224,16 @@ class LocalGenerator(TurnGenerator):
         spec: OutputSpec | None = None,
     ) -> int:
         """Return how many tokens the model reads in front of a turn."""
-        return len(self._prompt_ids(plain_messages(messages), tools, spec or OutputSpec()))
+        return len(self.prompt_ids(messages, tools, spec))
+
+    def prompt_ids(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        spec: OutputSpec | None = None,
+    ) -> list[int]:
+        """Return the tokens that the model reads in front of a turn."""
+        return self._prompt_ids(plain_messages(messages), tools, spec or OutputSpec())
 
     # -- one turn ---------------------------------------------------------------------------------
 

@@ -108,11 +108,12 @@ class GgufFiles(Files):
         stated = {
             name: self.metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")
         }
-        return {
+        named = {
             f"{name}_token": tokens[index]
             for name, index in stated.items()
             if isinstance(index, int) and 0 <= index < len(tokens)
         }
+        return named | {"add_bos_token": self.metadata.get("tokenizer.ggml.add_bos_token")}
 
 
 class GgufModel:
