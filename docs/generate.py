@@ -154,7 +154,13 @@ def server() -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from server import page
 
-    from callmemaybe.server import message_models, messages, request_models
+    from callmemaybe.server import (
+        completions,
+        message_models,
+        messages,
+        request_models,
+        tokens,
+    )
     from callmemaybe.server.http_errors import STATUS_MEANINGS
 
     parts = [SERVER]
@@ -178,6 +184,14 @@ def server() -> str:
             message_models.CountTokensRequest,
             message_models.COUNT_NEUTRAL,
         ),
+        (
+            "Completions",
+            completions.ROUTE,
+            completions.CompletionRequest,
+            completions.COMPLETION_NEUTRAL,
+        ),
+        ("Tokens", tokens.TOKENIZE_ROUTE, tokens.TokenizeRequest, tokens.TOKENIZE_NEUTRAL),
+        ("Tokens back", tokens.DETOKENIZE_ROUTE, tokens.DetokenizeRequest, {}),
     ):
         kept = ", ".join(f"`{name}`" for name in shape.model_fields)
         rows = [
@@ -185,10 +199,11 @@ def server() -> str:
             for name, values in neutral.items()
         ]
         parts.append(f"## {title}: `POST {path}`\n\nKept: {kept}.\n")
-        parts.append(
-            "Refused by name, unless the value asks for nothing; so is every name that stands in "
-            "neither list:\n\n" + _table(("parameter", "may be"), rows)
-        )
+        if rows:
+            parts.append(
+                "Refused by name, unless the value asks for nothing; so is every name that stands in "
+                "neither list:\n\n" + _table(("parameter", "may be"), rows)
+            )
     statuses = [
         (str(status), f"`{messages.error_type(status)}`", meaning)
         for status, meaning in STATUS_MEANINGS.items()

@@ -14,7 +14,7 @@ import pytest
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar import Grammar, regex
-from callmemaybe.server import common
+from callmemaybe.server import constraints
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.observability import FailureFilter, JsonLog, RequestSummary
 from callmemaybe.server.scheduler import TurnScheduler
@@ -308,7 +308,7 @@ def test_who_reads_a_grammar_keeps_nobody_waiting(
         went_on.append(go_on.wait(10))
         return regex(pattern)
 
-    monkeypatch.setattr(common, "regex", slowly)
+    monkeypatch.setattr(constraints, "regex", slowly)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.chat, response_format={"type": "regex", "regex": "a+"}, n=2)
         assert begun.wait(PATIENCE)

@@ -41,6 +41,9 @@ OPERATIONS = [
     ("POST", "/v1/responses"),
     ("POST", "/v1/messages"),
     ("POST", "/v1/messages/count_tokens"),
+    ("POST", "/v1/completions"),
+    ("POST", "/tokenize"),
+    ("POST", "/detokenize"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{model}"),
     ("GET", "/healthz"),
@@ -51,11 +54,18 @@ ASKED: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": USER},
     "/v1/responses": {"input": "x"},
     "/v1/messages": {"messages": USER, "max_tokens": 60},
+    "/v1/completions": {"prompt": ["x", "y"], "max_tokens": 9},
 }
 TOOLS = {
     "/v1/chat/completions": WEATHER,
     "/v1/responses": FLAT_WEATHER,
     "/v1/messages": ANTHROPIC_WEATHER,
+}
+LOGPROBS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"logprobs": True, "top_logprobs": 1},
+    "/v1/responses": {"top_logprobs": 1},
+    "/v1/messages": {},
+    "/v1/completions": {"logprobs": 1, "echo": True},
 }
 STREAMS = [*ASKED]
 
@@ -123,15 +133,14 @@ def test_every_event_of_a_stream_fits_the_document(
     document: Any, path: str, told: dict[str, Any]
 ) -> None:
     """Text and calls, whole and cut off, with log-probabilities and usage: all events as told."""
-    is_chat = path.endswith("completions")
     body: dict[str, Any] = {"model": "talker", "stream": True, **ASKED[path]}
-    if "tools" in told:
+    if "tools" in told and path in TOOLS:
         body["tools"] = [TOOLS[path]]
     if "limit" in told:
         body["max_output_tokens" if path.endswith("responses") else "max_tokens"] = told["limit"]
-    if "logprobs" in told and not path.endswith("messages"):
-        body |= {"logprobs": True, "top_logprobs": 1} if is_chat else {"top_logprobs": 1}
-    if is_chat and "stream_options" in told:
+    if "logprobs" in told:
+        body |= LOGPROBS[path]
+    if path.endswith("completions") and "stream_options" in told:
         body["stream_options"] = {"include_usage": True}
     case = document[path]["POST"].Case(body=body, media_type="application/json")
     answer = case.call()
@@ -166,6 +175,11 @@ def test_an_event_that_differs_is_noticed(document: Any, path: str) -> None:
         ("/v1/messages", {"messages": USER, "max_tokens": 60, "tools": [ANTHROPIC_WEATHER]}, "Message"),
         ("/v1/messages", {"messages": USER, "max_tokens": 4}, "Message"),
         ("/v1/messages/count_tokens", {"messages": USER}, "TokenCount"),
+        ("/v1/completions", {"prompt": ["x", "é"], "max_tokens": 4, "logprobs": 1, "echo": True}, "Completion"),
+        ("/tokenize", {"prompt": "x é", "return_token_strs": True}, "Tokens"),
+        ("/tokenize", {"content": "x é", "with_pieces": True}, "Tokens"),
+        ("/tokenize", {"content": "x"}, "Tokens"),
+        ("/detokenize", {"tokens": [65, 66]}, "TokensText"),
     ],
 )  # fmt: skip
 def test_good_answers_fit_the_document(

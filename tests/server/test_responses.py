@@ -139,7 +139,7 @@ def test_errors_name_parameters_of_this_interface(start: Start) -> None:
     call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "1", "output": ""}
     for body, param in (
-        ({"text": {"format": form}}, "text.format"),
+        ({"text": {"format": form}}, "text.format.schema"),
         ({"input": "a" * 1000}, "input"),
         ({"input": [call, result, result]}, "input"),
     ):

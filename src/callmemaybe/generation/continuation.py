@@ -74,7 +74,10 @@ class TextGenerator(LocalGenerator):
             return turn
         config = decoding.over(self.decoding) if decoding else self.decoding
         tokens: list[TokenLogprob] = []
-        return TurnStream(self._echoed(message, turn, config, tokens), turn.steps, tokens)
+        return TurnStream(
+            self._echoed(message, turn, config, tokens), turn.steps, tokens,
+            prompt_tokens=turn.prompt_tokens, cached_tokens=turn.cached_tokens,
+        )  # fmt: skip
 
     # -- ids and texts ----------------------------------------------------------------------------
 

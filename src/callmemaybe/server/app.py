@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from callmemaybe.errors import UpstreamError
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.plugins import notify
-from callmemaybe.server import chat, messages, responses
+from callmemaybe.server import chat, completions, messages, responses, tokens
 from callmemaybe.server.common import AnswerBuilder, Interface, ServedModel, new_id
 from callmemaybe.server.http import (
     UNREAD_HEADER,
@@ -48,7 +48,11 @@ _LOG = logging.getLogger("callmemaybe.server")
 #: nginx's status for a client that closed the connection; in logs and metrics only.
 CLIENT_GONE = 499
 _MAX_ID_LENGTH = 128
-INTERFACES = (chat.INTERFACE, responses.INTERFACE, messages.COUNT_INTERFACE, messages.INTERFACE)
+INTERFACES = (
+    chat.INTERFACE, responses.INTERFACE, completions.INTERFACE, messages.COUNT_INTERFACE,
+    messages.INTERFACE,
+)  # fmt: skip
+T = TypeVar("T")
 
 
 @dataclass
@@ -96,7 +100,12 @@ class ServerApp:
             ("GET", "/v1/models", self._list_models, False),
             ("GET", "/v1/models/{model:path}", self._show_model, False),
             *(("POST", one.route, self._complete(one), False) for one in INTERFACES),
-        ]
+            ("POST", tokens.TOKENIZE_ROUTE, self._answer(tokens.parse_tokenize, tokens.tokenize), False),
+            (
+                "POST", tokens.DETOKENIZE_ROUTE,
+                self._answer(tokens.parse_detokenize, tokens.detokenize), False,
+            ),
+        ]  # fmt: skip
         routes = [
             Route(path, self._guarded(path, handler, is_open), methods=[method, "OPTIONS"])
             for method, path, handler, is_open in table
@@ -275,6 +284,20 @@ class ServerApp:
 
     # -- other routes -----------------------------------------------------------------------------
 
+    def _answer(
+        self, parse: Callable[[Any], T], answer: Callable[[T, ServedModel], dict[str, Any]]
+    ) -> Handler:
+        """Return the handler of a route whose answers take no forward pass, only time."""
+
+        async def handle(request: Request) -> Response:
+            summary: RequestSummary = request.state.summary
+            summary.model = self.served.name
+            body = parse(await read_json(request, self._config))
+            self.scheduler.check()
+            return JsonResponse(await asyncio.to_thread(answer, body, self.served))
+
+        return handle
+
     async def _show_page(self, _request: Request) -> Response:
         return HTMLResponse(self._page.text, headers=self._page.headers)
 
@@ -306,7 +329,7 @@ class ServerApp:
         raise ApiError(
             404,
             f"Invalid URL ({where}): this server has POST {chat.ROUTE}, POST {responses.ROUTE}, POST "
-            f"{messages.ROUTE} and GET /v1/models; the base URL of a client ends in /v1, that of Anthropic's in front of it.",
+            f"{messages.ROUTE}, POST {completions.ROUTE} and GET /v1/models; the base URL of a client ends in /v1, that of Anthropic's in front of it.",
             code="unknown_url",
         )
 

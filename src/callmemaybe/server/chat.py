@@ -12,7 +12,6 @@ from callmemaybe.server.common import (
     Interface,
     ServedModel,
     allowed_output,
-    answer_format,
     check_history,
     decoding_config,
     logprob_json,
@@ -21,10 +20,11 @@ from callmemaybe.server.common import (
     sampling_settings,
     thinking_budget,
 )
+from callmemaybe.server.constraints import stated_answer
 from callmemaybe.server.earlier_calls import written_arguments
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.images import message_content
-from callmemaybe.server.request_models import ChatRequest, ChatSchemaFormat
+from callmemaybe.server.request_models import ChatMessage, ChatRequest
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta
 
@@ -60,27 +60,19 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
     count = request.n or 1
     if count > config.max_choices:
         raise unsupported("n", f"'n' is {count}; this server gives at most {config.max_choices}.")
-    messages = [
-        _message(one, served, f"messages[{place}].content")
-        for place, one in enumerate(request.messages)
-    ]
-    check_history(messages, "messages", served)
+    messages = read_messages(request.messages, served)
     tools = read_tools(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
     )
-    form = request.response_format
     thinking = thinking_budget(request.reasoning_effort, "reasoning_effort", served)
+    answer = stated_answer(request, messages if served.is_single_request else ())
     wanted = allowed_output(
         request.tool_choice,
         served=served,
         has_tools=bool(tools),
         parallel=request.parallel_tool_calls,
         most=None,
-        answer=answer_format(
-            form,
-            form.json_schema.schema_ if isinstance(form, ChatSchemaFormat) else None,
-            messages if served.is_single_request else (),
-        ),
+        answer=answer.value,
         thinking=thinking,
     )
     stop = request.stop
@@ -100,8 +92,22 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
             trace=bool(request.callmemaybe and request.callmemaybe.steps),
         )
         early = bool(request.callmemaybe and request.callmemaybe.early_calls)
-        found.append(TurnRequest(messages, tools, wanted, options, early, served.is_single_request))
+        found.append(
+            TurnRequest(
+                messages, tools, wanted, options, early, served.is_single_request,
+                answer_param=answer.param,
+            )
+        )  # fmt: skip
     return found
+
+
+def read_messages(given: Sequence[ChatMessage], served: ServedModel) -> list[dict[str, Any]]:
+    """Return messages as prompts need them; raise ApiError for an impossible conversation."""
+    messages = [
+        _message(one, served, f"messages[{place}].content") for place, one in enumerate(given)
+    ]
+    check_history(messages, "messages", served)
+    return messages
 
 
 def _message(message: Any, served: ServedModel, where: str) -> dict[str, Any]:

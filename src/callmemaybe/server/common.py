@@ -9,29 +9,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.continuation import TextGenerator
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.result import TokenLogprob, TurnResult
-from callmemaybe.grammar import regex
-from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.jsonio import resolve_pointer
 from callmemaybe.server.config import ServerConfig
-from callmemaybe.server.framing import told_schema
 from callmemaybe.server.http import COMMENT
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
-    ChatRequest,
-    GrammarFormat,
-    JsonObjectFormat,
-    RegexFormat,
     RequestObject,
-    ResponsesRequest,
-    TextFormat,
 )
 from callmemaybe.server.single_request import read_conversation
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
@@ -60,6 +53,17 @@ MIN_LOGPROB = -9999.0
 def new_id(prefix: str, length: int = 24) -> str:
     """Return a fresh id."""
     return prefix + "".join(secrets.choice(_LETTERS) for _ in range(length))
+
+
+class SamplingFields(Protocol):
+    """The parameters of a request that say how tokens are drawn, besides temperature and ``top_p``."""
+
+    top_k: int | None
+    min_p: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    repetition_penalty: float | None
+    logit_bias: dict[str, float] | None
 
 
 class AnswerBuilder(Protocol):
@@ -127,6 +131,9 @@ class ServedModel:
     reads_images: bool = False
     #: Whether its tokens can be watched: it runs in this process.
     has_steps: bool = True
+    #: Generates conversations, and continues texts, where it runs in this process.
+    conversations: LocalGenerator | None = None
+    texts: TextGenerator | None = None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -227,29 +234,6 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, int | Decimal) else 0
 
 
-def answer_format(
-    form: RequestObject | None, schema: Any, told: Sequence[Mapping[str, Any]] = ()
-) -> Any:
-    """Return the format of an answer: a JSON Schema, or a function that compiles a Grammar.
-
-    ``schema`` is the JSON Schema of a format that has one; ``told`` are messages whose instructions may tell that of
-    an answer in JSON, for a model that does not read them. Compiling a long pattern or grammar takes
-    seconds and would block the event loop, so the turn does it in its own task.
-    """
-    if form is None or isinstance(form, TextFormat):
-        return None
-    if isinstance(form, JsonObjectFormat):
-        schema = told_schema(told)
-        if schema is None:
-            return {"type": "object"}
-    if isinstance(form, RegexFormat):
-        return cache(partial(regex, form.regex))  # compiled once for all choices
-    if isinstance(form, GrammarFormat):
-        return cache(partial(ebnf, form.grammar))
-    check_min_size(schema, "response_format")
-    return {} if schema is None else schema
-
-
 def allowed_output(
     choice: str | RequestObject | None,
     *,
@@ -320,8 +304,8 @@ def decoding_config(
     return DecodingConfig(max_tokens=min(wanted, config.most_tokens), **others)
 
 
-def sampling_settings(request: ChatRequest | ResponsesRequest) -> dict[str, Any]:
-    """Return what both interfaces say of sampling besides temperature and ``top_p``."""
+def sampling_settings(request: SamplingFields) -> dict[str, Any]:
+    """Return what all interfaces say of sampling besides temperature and ``top_p``."""
     return {
         "top_k": None if request.top_k is None else max(request.top_k, 0),  # -1 keeps all, too
         "min_p": request.min_p,

@@ -77,9 +77,14 @@ class ServerConfig:
         return frozenset(origin.lower() for origin in self.origins)
 
     @property
+    def max_turns(self) -> int:
+        """How many turns one request may take; more would never fit, even into an idle server."""
+        return self.slots + min(self.queue, self.queue_per_client)
+
+    @property
     def max_choices(self) -> int:
-        """How many choices one request may ask for; more would never fit, even into an idle server."""
-        return min(self.most_choices, self.slots + min(self.queue, self.queue_per_client))
+        """How many choices of one prompt a request may ask for."""
+        return min(self.most_choices, self.max_turns)
 
     @property
     def is_local(self) -> bool:

@@ -13,12 +13,12 @@ from callmemaybe.server.common import (
     Interface,
     ServedModel,
     allowed_output,
-    answer_format,
     check_history,
     decoding_config,
     new_id,
     read_tools,
 )
+from callmemaybe.server.constraints import format_answer
 from callmemaybe.server.earlier_calls import written_arguments
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.images import message_content
@@ -148,7 +148,12 @@ def turn_requests(request: MessagesRequest, served: ServedModel) -> list[TurnReq
         top_k=None if request.top_k is None else max(request.top_k, 0),
         stop=tuple(request.stop_sequences or ()),
     )
-    return [TurnRequest(messages, tools, spec, options, is_single=served.is_single_request)]
+    return [
+        TurnRequest(
+            messages, tools, spec, options, is_single=served.is_single_request,
+            answer_param="output_config.format.schema",
+        )
+    ]  # fmt: skip
 
 
 def count_requests(request: CountTokensRequest, served: ServedModel) -> list[TurnRequest]:
@@ -196,7 +201,7 @@ def _asked(
         has_tools=bool(tools),
         parallel=not getattr(choice, "disable_parallel_tool_use", None),
         most=None,
-        answer=answer_format(form, form.schema_ if form else None),
+        answer=format_answer(form, "output_config.format").value,
         thinking=0,
     )
     return messages, tools, spec

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from callmemaybe.server import chat, messages, responses
+from callmemaybe.server import chat, completions, messages, responses
 from callmemaybe.server import response_schemas as answers
 from callmemaybe.server.common import ServedModel
+from callmemaybe.server.completions import COMPLETION_NEUTRAL, CompletionRequest
 from callmemaybe.server.http_errors import STATUS_MEANINGS
 from callmemaybe.server.message_models import (
     COUNT_NEUTRAL,
@@ -22,16 +23,27 @@ from callmemaybe.server.request_models import (
     CHAT_NEUTRAL,
     RESPONSES_NEUTRAL,
     ChatRequest,
+    RequestObject,
     ResponsesRequest,
 )
 from callmemaybe.server.response_schemas import REF, TEXT, Schema, ref
+from callmemaybe.server.tokens import (
+    DETOKENIZE_ROUTE,
+    TOKENIZE_NEUTRAL,
+    TOKENIZE_ROUTE,
+    DetokenizeRequest,
+    TokenizeRequest,
+)
 
 #: What is asked for, with the known parameters that are not supported.
-_REQUESTS = (
+_REQUESTS: Sequence[tuple[type[RequestObject], Mapping[str, Sequence[Any]]]] = (
     (ChatRequest, CHAT_NEUTRAL),
     (ResponsesRequest, RESPONSES_NEUTRAL),
     (MessagesRequest, MESSAGES_NEUTRAL),
     (CountTokensRequest, COUNT_NEUTRAL),
+    (CompletionRequest, COMPLETION_NEUTRAL),
+    (TokenizeRequest, TOKENIZE_NEUTRAL),
+    (DetokenizeRequest, {}),
 )
 
 
@@ -88,6 +100,20 @@ def _paths() -> dict[str, Any]:
             "countTokens", "Count the tokens of a conversation's prompt, in Anthropic's form.",
             answer="TokenCount", body="CountTokensRequest", error="MessagesError",
             errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
+        )},
+        completions.ROUTE: {"post": _operation(
+            "createCompletion", "Continue texts, under a grammar where one is given.",
+            answer="Completion", body="CompletionRequest", event="CompletionEvent",
+            errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
+        )},
+        TOKENIZE_ROUTE: {"post": _operation(
+            "tokenize", "Return the tokens of a text, or of a conversation as the model gets it.",
+            answer="Tokens", body="TokenizeRequest",
+            errors=(400, 401, 403, 404, 408, 413, 415, 500, 503),
+        )},
+        DETOKENIZE_ROUTE: {"post": _operation(
+            "detokenize", "Return the text of tokens.", answer="TokensText",
+            body="DetokenizeRequest", errors=(400, 401, 403, 404, 408, 413, 415, 500, 503),
         )},
         "/v1/models": {"get": _operation(
             "listModels", "List the model that is served.", answer="ModelList", errors=(401, 403),

@@ -227,6 +227,38 @@ ResponsesFormat = Annotated[
 ]
 
 
+Text = Annotated[str, Field(min_length=1)]
+Choices = Annotated[list[Text], _FIRST, Field(min_length=1)]
+
+
+class StructuredOutputs(RequestObject):
+    """vLLM's form of a constraint: one of these says what the text is; the last three ask for nothing."""
+
+    json_: Annotated[JsonSchema | Text | None, Field(alias="json")] = None
+    regex: Text | None = None
+    choice: Choices | None = None
+    grammar: Text | None = None
+    json_object: bool | None = None
+    structural_tag: None = None
+    whitespace_pattern: None = None
+    disable_any_whitespace: Literal[False] | None = None
+    disable_fallback: Literal[False] | None = None
+    disable_additional_properties: Literal[False] | None = None
+
+
+class ConstraintFields(RequestObject):
+    """What a text is to be: one of OpenAI's, vLLM's and llama.cpp's parameters; see ``constraints``."""
+
+    response_format: ChatFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: JsonSchema | Text | None = None
+    guided_regex: Text | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: Text | None = None
+    grammar: Text | None = None
+    json_schema: JsonSchema | None = None
+
+
 # -- messages of the chat interface ---------------------------------------------------------------
 
 
@@ -352,7 +384,7 @@ class Extensions(RequestObject):
     early_calls: bool | None = None
 
 
-class ChatRequest(RequestObject):
+class ChatRequest(ConstraintFields):
     """A request for a chat completion."""
 
     model: str
@@ -360,7 +392,6 @@ class ChatRequest(RequestObject):
     tools: Annotated[list[ChatTool], _FIRST] | None = None
     tool_choice: ChoiceWord | ChatFunctionChoice | ChatAllowedTools | None = None
     parallel_tool_calls: bool | None = None
-    response_format: ChatFormat | None = None
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     temperature: Temperature | None = None

@@ -41,6 +41,8 @@ def schemas() -> dict[str, Schema]:
         **_response_stream(),
         **_message(),
         **_message_stream(),
+        **_completion(),
+        **_tokens(),
     }
 
 
@@ -146,6 +148,57 @@ def _chat_stream() -> dict[str, Schema]:
 def _json(schema: Schema) -> Schema:
     """Return the schema of text that contains JSON of a schema."""
     return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+
+
+# -- completions and tokens -----------------------------------------------------------------------
+
+
+def _completion() -> dict[str, Schema]:
+    logprob: Schema = {"type": ["number", "null"], "maximum": 0}
+    tops: Schema = {"type": ["object", "null"], "additionalProperties": logprob}
+    logprobs = _object({
+        "tokens": _list(TEXT), "token_logprobs": _list(logprob), "top_logprobs": _list(tops),
+        "text_offset": _list(_COUNT),
+    })  # fmt: skip
+    usage = _object({
+        "prompt_tokens": _COUNT, "completion_tokens": _COUNT, "total_tokens": _COUNT,
+        "prompt_tokens_details": _object({"cached_tokens": _COUNT}),
+    })  # fmt: skip
+    head: Schema = {
+        "id": TEXT, "object": {"const": "text_completion"}, "created": _COUNT, "model": TEXT,
+        "system_fingerprint": TEXT,
+    }  # fmt: skip
+    choice = {"index": _COUNT, "text": TEXT, "logprobs": _or_null(logprobs)}
+    over = _object({**choice, "finish_reason": {"enum": ["stop", "length"]}})
+    open_ = _object({**choice, "finish_reason": {"enum": ["stop", "length", None]}})
+    data: Schema = {
+        "anyOf": [{"const": "[DONE]"}, _json(ref("CompletionChunk")), _json(ref("Error"))]
+    }
+    return {
+        "CompletionUsage": usage,
+        "Completion": _object({
+            **head, "choices": {**_list(over), "minItems": 1}, "usage": ref("CompletionUsage"),
+        }),
+        "CompletionChunk": _object(
+            {**head, "choices": {**_list(open_), "maxItems": 1},
+             "usage": _or_null(ref("CompletionUsage"))},
+            "usage",
+        ),
+        "CompletionEvent": _object({"event": {"const": "message"}, "data": data}, "event"),
+    }  # fmt: skip
+
+
+def _tokens() -> dict[str, Schema]:
+    ids = _list(_COUNT)
+    piece = _object({"id": _COUNT, "piece": {"anyOf": [TEXT, ids]}})
+    return {
+        "Tokens": {"anyOf": [
+            _object({"count": _COUNT, "max_model_len": {"type": ["integer", "null"]}, "tokens": ids,
+                     "token_strs": _or_null(_list(TEXT))}),
+            {**_object({"tokens": {"anyOf": [ids, _list(piece)]}}), "additionalProperties": False},
+        ]},
+        "TokensText": _object({"prompt": TEXT, "content": TEXT}),
+    }  # fmt: skip
 
 
 # -- responses ------------------------------------------------------------------------------------

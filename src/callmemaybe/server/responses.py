@@ -11,7 +11,6 @@ from callmemaybe.server.common import (
     Interface,
     ServedModel,
     allowed_output,
-    answer_format,
     check_history,
     decoding_config,
     logprob_json,
@@ -20,6 +19,7 @@ from callmemaybe.server.common import (
     sampling_settings,
     thinking_budget,
 )
+from callmemaybe.server.constraints import format_answer
 from callmemaybe.server.earlier_calls import written_arguments
 from callmemaybe.server.http_errors import ApiError, invalid_value
 from callmemaybe.server.images import message_content
@@ -28,7 +28,6 @@ from callmemaybe.server.request_models import (
     InputFunctionResult,
     InputMessage,
     ResponsesRequest,
-    ResponsesSchemaFormat,
 )
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ArgumentsDelta, CallStarted, TextDelta
@@ -66,7 +65,8 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
     tools = read_tools(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
     )
-    form = request.text.format if request.text else None
+    told = messages if served.is_single_request else ()
+    answer = format_answer(request.text.format if request.text else None, "text.format", told)
     parallel = request.parallel_tool_calls
     effort = request.reasoning.effort if request.reasoning else None
     thinking = thinking_budget(effort, "reasoning.effort", served)
@@ -76,11 +76,7 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
         has_tools=bool(tools),
         parallel=parallel,
         most=request.max_tool_calls if parallel is not False else None,
-        answer=answer_format(
-            form,
-            form.schema_ if isinstance(form, ResponsesSchemaFormat) else None,
-            messages if served.is_single_request else (),
-        ),
+        answer=answer.value,
         thinking=thinking,
     )
     options = decoding_config(
@@ -93,7 +89,12 @@ def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRe
         logprobs=_wants_logprobs(request),
         top_logprobs=request.top_logprobs or 0,
     )
-    return [TurnRequest(messages, tools, wanted, options, is_single=served.is_single_request)]
+    return [
+        TurnRequest(
+            messages, tools, wanted, options, is_single=served.is_single_request,
+            answer_param=answer.param,
+        )
+    ]  # fmt: skip
 
 
 def _wants_logprobs(request: ResponsesRequest) -> bool:

@@ -338,7 +338,8 @@ class TurnScheduler:
         turn.started = self.clock()
 
         def work() -> None:
-            stream = turn_updates(self.generator, turn.request, self._new_id)
+            generator = turn.request.generator or self.generator
+            stream = turn_updates(generator, turn.request, self._new_id)
             try:
                 for update in stream:
                     if pending.is_closed:

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.generation.continuation import TextGenerator
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.remote import RemoteGenerator
 from callmemaybe.generation.turn import TurnGenerator
@@ -187,6 +188,7 @@ def application(
     generator: TurnGenerator
     runner: TaskRunner
     cached_bytes: Callable[[], int] = int
+    conversations = texts = None
     if isinstance(model, RemoteModel):
         runner = ThreadRunner()
         generator = RemoteGenerator(model, format=format, repairs=REPAIRS, **options)  # type: ignore[arg-type]
@@ -196,11 +198,14 @@ def application(
         prefixes = PrefixCache(batch, config.cache_bytes)
         generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
         cached_bytes = lambda: prefixes.memory  # noqa: E731
+        conversations = generator
+        texts = TextGenerator(batch, prefix_cache=prefixes,
+                              **options | {"vocabulary": generator.vocabulary})  # type: ignore[arg-type]  # fmt: skip
     if generator.reads_images:
         config = replace(config, body_bytes=max(config.body_bytes, BODY_BYTES))
     served = ServedModel(
         name or model.name, generator.format, created or int(time.time()), config, generator.reads_images,
-        has_steps=not isinstance(model, RemoteModel),
+        has_steps=not isinstance(model, RemoteModel), conversations=conversations, texts=texts,
     )  # fmt: skip
 
     def make_scheduler() -> TurnScheduler:

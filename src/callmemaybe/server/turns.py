@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from callmemaybe.decoding.decoder import Step
-from callmemaybe.errors import BudgetError
+from callmemaybe.errors import BudgetError, GrammarError, InputError, UnsupportedSchema
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
@@ -42,6 +42,10 @@ class TurnRequest:
     """Whether the model reads one request and nothing else (see :mod:`callmemaybe.server.single_request`)."""
     counts_only: bool = False
     """Whether the tokens of the prompt are counted, and nothing is written."""
+    generator: TurnGenerator | None = None
+    """What generates the turn, where it is not the generator of conversations."""
+    answer_param: str = ""
+    """The parameter that ``spec.answer`` came in, for errors."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,14 @@ def _count_prompt(generator: TurnGenerator, request: TurnRequest, spec: OutputSp
     return 0 if prompt is None else generator.count_prompt_tokens(*prompt)
 
 
+def _in_param(error: GrammarError | UnsupportedSchema, param: str) -> InputError:
+    """Return the error of a constraint with the parameter in front of its place in there."""
+    where = error.where or ""
+    if not param or (where and not where.startswith("/")):
+        return error
+    return InputError(error.message, where=param + where, hint=error.hint)
+
+
 def _turn(
     generator: TurnGenerator, request: TurnRequest, spec: OutputSpec, opened: list[TurnStream]
 ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
@@ -151,9 +163,12 @@ def _turn(
     if request.is_single:
         turns = SingleRequestTurns(generator, request.messages, request.tools, spec)
         return (yield from turns.run(request.options, opened.append))
-    stream = generator.stream(request.messages, request.tools, spec, request.options)
-    opened.append(stream)
-    yield from stream
+    try:
+        stream = generator.stream(request.messages, request.tools, spec, request.options)
+        opened.append(stream)
+        yield from stream
+    except (GrammarError, UnsupportedSchema) as error:
+        raise _in_param(error, request.answer_param) from None
     return stream.result
 
 
