@@ -321,7 +321,7 @@ def test_many_at_once() -> None:
 
 def test_what_a_server_cannot_do_is_refused() -> None:
     """Options that need logits are refused instead of being ignored."""
-    with pytest.raises(InputError, match="temperature, top_p, seed and stop only"):
+    with pytest.raises(InputError, match="penalties, logit_bias, seed and stop only"):
         Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, decoding=DecodingConfig(beam=2))
     with pytest.raises(InputError, match="plain JSON"):
         Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, format="hermes")

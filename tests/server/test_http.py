@@ -88,7 +88,7 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ),
         *(
             ({"response_format": {"type": "json_schema", "json_schema": {
-                "name": "x", "schema": schema}}}, "response_format", "invalid_value")
+                "name": "x", "schema": schema}}}, "response_format.json_schema.schema", "invalid_value")
             for schema in (
                 {"$ref": "#/$defs/0", "$defs": {
                     **{str(at): {"type": "array", "minItems": 200,
