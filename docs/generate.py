@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -250,7 +251,7 @@ def settings() -> str:
         ("How tokens are chosen", vars(DEFAULT_DECODING)),
         (
             "Which values arguments may have",
-            {"ground": "off", "ground_in": GroundingConfig().ground_in},
+            {"ground": "off", **{one.name: one.default for one in fields(GroundingConfig)[1:]}},
         ),
         ("What is generated", {"format": None, "no_call": False}),
     ):

@@ -10,6 +10,8 @@ import pytest
 
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.formats import nano
+from callmemaybe.wire.said_values import SaidValues
+from training.data import rendering
 from training.data.rendering import (
     ChoiceKind,
     NumberText,
@@ -163,3 +165,26 @@ def test_what_values_stand_for_moves_the_marks() -> None:
     assert [(made.text[at - 3 : at + 1], value) for at, value in made.lines] == [
         ('"c"\n', "c"), ("lse\n", True), ("ing\n", "m"), ("st 2", 2),
     ]  # fmt: skip
+
+
+def test_values_that_are_said_are_shown_as_the_package_shows_them() -> None:
+    """Training and use narrow a function alike, where the expected arguments are among what is said."""
+    day = {"type": "string", "format": "date"}
+    parameters = {
+        "type": "object",
+        "properties": {"day": day, "n": {"type": "integer"}},
+        "required": ["n"],
+    }
+    tool = {"name": "f", "parameters": parameters}
+    for request, arguments, shown in [
+        ("two dozen", {"n": 24}, "n two dozen 24"),
+        ("7 on 3 May 2027 or on 2027-05-04", {"n": 7, "day": "2027-05-03"},
+         'day? 3 May 2027 "2027-05-03"|"2027-05-04"\nn integer'),
+    ]:  # fmt: skip
+        made = rendering.narrowed(tool, arguments, request)
+        spec, _ = SaidValues.of(request, rendering.NOW).narrow(ToolSpec("f", parameters=parameters))
+        assert form(made).text == nano.form(spec) == shown
+    other = rendering.narrowed(tool, {"n": 25}, "two dozen")
+    assert other["parameters"]["properties"]["n"] == {"type": "integer"}
+    left_out = rendering.narrowed(tool, {"n": 24}, "two dozen")
+    assert list(left_out["parameters"]["properties"]) == ["n"]

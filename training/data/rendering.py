@@ -11,12 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from typing import Any
 
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, listed_values
 from callmemaybe.wire.formats import nano
+from callmemaybe.wire.said_values import SAID, SaidValues, has_readable
 
 PAD, TOOLS, USER, CALL, NONE, END = (
     "<|pad|>",
@@ -32,6 +35,7 @@ RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
 CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, FILL, *SPARE, *RESERVED)
 
 
+NOW = datetime(2026, 6, 15, 10, tzinfo=UTC)  # what "tomorrow" counts from, where a request says it
 LONGEST_TYPE, LONGEST_FORM = 200, 400  # characters of a type in a form, and of a form
 
 
@@ -152,6 +156,10 @@ class Line:
 
 def glossed_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str]]:
     """A type with the glosses of its values in the description; the values; and their glosses."""
+    if SAID in schema:
+        return said_values(schema)
+    if schema.get("type") == "array" and SAID in (schema.get("items") or ()):
+        return f"[{said_values(schema['items'])[0]}]", (), ()
     kind, about = type_text(schema), one_line(schema.get("description") or "")
     if "enum" in schema:
         return with_glosses(schema["enum"], about)
@@ -161,6 +169,16 @@ def glossed_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Seque
         text, values, glosses = with_glosses(listed, about)
         return f"{text}|{kind}", values, glosses
     return kind, (), ()
+
+
+def said_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str]]:
+    """The values that a request says, each after the words that say it."""
+    glosses = [
+        "" if words == str(value) else words
+        for words, value in zip(schema[SAID], schema["enum"], strict=True)
+    ]
+    pairs = zip(glosses, map(to_json, schema["enum"]), strict=True)
+    return "|".join(f"{words} {value}".lstrip() for words, value in pairs), schema["enum"], glosses
 
 
 def with_glosses(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any], Sequence[str]]:
@@ -322,6 +340,39 @@ def object_segments(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iter
         after_number = isinstance(item, (int, float, NumberText)) and not isinstance(item, bool)
 
 
+def narrowed(
+    tool: Mapping[str, Any], arguments: Mapping[str, Any], request: str
+) -> Mapping[str, Any]:
+    """Return the tool with its parameters limited to what the request says, where the arguments are among it."""
+    parameters = tool.get("parameters") or {}
+    spec = ToolSpec(tool["name"], parameters=parameters) if request and parameters else None
+    if spec is None or not has_readable(spec):
+        return tool
+    changed, _ = SaidValues.of(request, NOW).narrow(spec)
+    if changed is spec:
+        return tool
+    here, there = parameters["properties"], changed.parameters["properties"]
+    kept = {
+        name: there[name] if name in there and _holds(there[name], arguments.get(name)) else schema
+        for name, schema in here.items()
+        if name in there or name in arguments
+    }
+    return {**tool, "parameters": {**parameters, "properties": kept}}
+
+
+def _holds(schema: Any, value: Any) -> bool:
+    """Whether a narrowed parameter may be left out, or have this value."""
+    if not isinstance(schema, Mapping) or (SAID not in schema and "items" not in schema):
+        return not (isinstance(schema, Mapping) and schema.get("enum") == [None])
+    if isinstance(value, list):
+        return all(_holds(schema["items"], each) for each in value)
+    if SAID not in schema or value is None:
+        return True
+    if isinstance(value, NumberText):
+        return any(float(value) == each for each in schema["enum"] if not isinstance(each, str))
+    return value in schema["enum"]
+
+
 def completion(
     calls: Sequence[tuple[int, Mapping[str, Any]]],
     tools: Sequence[Mapping[str, Any]],
@@ -334,10 +385,11 @@ def completion(
     for position, (index, arguments) in enumerate(calls):
         if position:
             segments.append(Segment(CALL, ChoiceKind.STOP, True))
-        segments.append(Segment(escape(tools[index]["name"]), ChoiceKind.NAME))
+        tool = narrowed(tools[index], arguments, request)
+        segments.append(Segment(escape(tool["name"]), ChoiceKind.NAME))
         segments.append(Segment(ARGS, ChoiceKind.STOP, True))
-        segments.append(form(tools[index], arguments, request))
+        segments.append(form(tool, arguments, request))
         segments.append(Segment(FILL, ChoiceKind.FORCED, True))
-        segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
+        segments.extend(object_segments(arguments, tool.get("parameters") or {}))
     segments.append(Segment(END, ChoiceKind.STOP, True))
     return segments

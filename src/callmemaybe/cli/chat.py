@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,7 +26,14 @@ from callmemaybe.cli.gateway import (
     verdicts,
 )
 from callmemaybe.cli.inputs import load_tools, read_secrets
-from callmemaybe.cli.options import GroundMode, GroundOption, KeyOrder, KeyOrderOption, ModelOption
+from callmemaybe.cli.options import (
+    GroundMode,
+    GroundOption,
+    KeyOrder,
+    KeyOrderOption,
+    ModelOption,
+    NowOption,
+)
 from callmemaybe.cli.process import printable
 from callmemaybe.errors import CallMeMaybeError
 
@@ -51,6 +59,7 @@ def chat(
     yes: Yes = [],  # noqa: B006 - typer copies it
     order: KeyOrderOption = KeyOrder.SCHEMA,
     ground: GroundOption = GroundMode.OFF,
+    now: NowOption = None,
     db: Db = DEFAULT_LEDGER,
     secrets: Secrets = None,
     anchors: Anchors = None,
@@ -69,7 +78,7 @@ def chat(
     # One event loop for the whole session: the gateway's tasks outlive a cancelled turn.
     opened = opened_ledger(db, anchors, command=anchor_command, each=anchor_calls, create=True)
     with opened as ledger, asyncio.Runner() as runner:
-        session = ChatSession(load_model(model), order, ground)
+        session = ChatSession(load_model(model), order, ground, now)
         gateway = Gateway(
             loaded, store=ledger, verdicts=policy, secrets=secret_values, approver=session.ask
         )
@@ -87,6 +96,7 @@ class ChatSession:
     model: Any
     order: KeyOrder = KeyOrder.SCHEMA
     ground: GroundMode = GroundMode.OFF
+    now: datetime | None = None
     always: set[str] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     edited: str | None = None
@@ -168,7 +178,7 @@ class ChatSession:
                 offers,
                 no_call=True,
                 decoding=DecodingConfig(order=self.order.value),
-                grounding=GroundingConfig(self.ground.value),
+                grounding=GroundingConfig(self.ground.value, now=self.now),
             )
         return self._caller
 

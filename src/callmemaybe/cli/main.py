@@ -84,6 +84,7 @@ def run(
     choose: options.ChooseOption = options.NameChoiceMode.EXACT,
     order: options.KeyOrderOption = options.KeyOrder.SCHEMA,
     ground: options.GroundOption = options.GroundMode.OFF,
+    now: options.NowOption = None,
     trace: options.TraceOption = None,
     resume: options.ResumeOption = False,
     prefix_cache: options.PrefixCacheOption = None,
@@ -93,7 +94,7 @@ def run(
     """Turn a file of prompts into a file of calls: one for each prompt, in order."""
     chosen = RunOptions(
         functions_definition, input_, output, model, max_tokens,
-        SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground,
+        SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground, now,
         logprobs, batch, prefix_cache, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))

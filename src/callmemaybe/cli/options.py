@@ -6,6 +6,7 @@ the very values that Python takes; docs/reference/settings.md lists all three si
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -64,6 +65,21 @@ GroundScopeOption = Annotated[
     typer.Option(
         "--ground-in",
         help="Where --ground looks: the user's last message, or all of them and tools' results.",
+    ),
+]
+NowOption = Annotated[
+    datetime | None,
+    typer.Option(
+        "--now",
+        formats=[
+            "%Y-%m-%dT%H:%M:%S%z",
+            "%Y-%m-%dT%H:%M%z",
+            "%Y-%m-%dT%H:%M:%S",
+            "%Y-%m-%dT%H:%M",
+            "%Y-%m-%d",
+        ],
+        metavar="DATETIME",
+        help='What "tomorrow" counts from, for nano: 2026-11-23T10:00; without it, the clock.',
     ),
 ]
 FunctionsOption = Annotated[

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,7 @@ class RunOptions:
     choose: NameChoiceMode
     order: KeyOrder
     ground: GroundMode
+    now: datetime | None
     logprobs: bool
     batch: int
     prefix_cache: Path | None
@@ -215,7 +217,7 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
             trace=options.verbose or options.trace is not None,
             **asdict(options.drawing),
         ),
-        grounding=GroundingConfig(options.ground.value),
+        grounding=GroundingConfig(options.ground.value, now=options.now),
         prefix_cache=prefixes,
     )
 

@@ -17,6 +17,7 @@ from callmemaybe.cli.options import (
     GroundScopeOption,
     KeyOrder,
     KeyOrderOption,
+    NowOption,
 )
 from callmemaybe.cli.process import ExitCode
 from callmemaybe.errors import InputError, ModelError
@@ -117,6 +118,7 @@ def serve(
     order: KeyOrderOption = KeyOrder.SCHEMA,
     ground: GroundOption = GroundMode.OFF,
     ground_in: GroundScopeOption = GroundScope.REQUEST,
+    now: NowOption = None,
     workers: Workers = 1,
     slots: Slots = 8,
     queue: Queue = 128,
@@ -145,7 +147,7 @@ def serve(
     options = ServeOptions(
         model, settings, name=name, format=format_, quiet=quiet, upstream_key=upstream_key,
         decoding=DecodingConfig(order=order.value),
-        grounding=GroundingConfig(ground.value, ground_in.value),
+        grounding=GroundingConfig(ground.value, ground_in.value, now=now),
         make_observers=partial(_observers, otel),
     )  # fmt: skip
     if workers > 1:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from callmemaybe.decoding.name_choice import NameChoices
 from callmemaybe.generation.validation import CallValidator
@@ -30,6 +30,9 @@ class Constraint:
     validator: CallValidator
     #: Whether what may be written depends on the texts of the request.
     is_grounded: bool = False
+    #: Functions that require what the request does not say, and the sentence that says so.
+    barred: Mapping[str, str] = field(default_factory=dict)
+    _shortest_call: list[int] = field(default_factory=list, init=False)
 
     @classmethod
     def of(
@@ -56,10 +59,17 @@ class Constraint:
             is_grounded,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def shortest_call(self) -> int:
         """How many tokens the shortest valid call takes (calling nothing may take fewer)."""
-        matcher = self.matcher
+        # Counting may let other tasks run, which may count here as well: so no lock is held, as that of a
+        # cached_property would be, and no matcher is shared.
+        if not self._shortest_call:
+            self._shortest_call.append(self._count_shortest_call())
+        return self._shortest_call[0]
+
+    def _count_shortest_call(self) -> int:
+        matcher = self.matcher.fork()
         choice = self.choices.at(matcher.state, ())
         if choice is None:
             return matcher.remaining

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -29,6 +30,7 @@ from callmemaybe.errors import (
     InputError,
     ModelError,
     SchemaViolationError,
+    UnsupportedSchema,
 )
 from callmemaybe.generation.config import (
     DEFAULT_DECODING,
@@ -71,6 +73,7 @@ from callmemaybe.wire.format_nodes import PromptParts
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.prompt import last_user_text
+from callmemaybe.wire.said_values import narrowed_tools
 
 #: Constraints that are cached, each with its automaton and the masks it has needed.
 CONSTRAINT_CACHE_SIZE = 32
@@ -199,8 +202,12 @@ class LocalGenerator(TurnGenerator):
         check_budget(shared.shortest_call, most)
         request, omitted, room = self._fit(request, prefix, shared.shortest_call, config)
         constraint = shared
-        if shared.is_grounded:
+        narrowed = self._narrowed(tools, spec, messages, config)
+        if narrowed is not None:
+            constraint = narrowed
+        elif shared.is_grounded:
             constraint = self._grounded(tools, spec, messages, config)
+        if constraint is not shared:
             check_budget(constraint.shortest_call, min(most, room))
         encoded = self._clock()
         session = self._prefix_cache.fork(prefix)
@@ -249,7 +256,7 @@ class LocalGenerator(TurnGenerator):
     ) -> TurnStream:
         reader = TurnReader(
             self.format, constraint.tools, constraint.validator, self._controls,
-            spec=spec, stops=config.stop or (),
+            spec=spec, stops=config.stop or (), barred=constraint.barred,
         )  # fmt: skip
         steps: list[Step] = []
         if is_single:
@@ -563,6 +570,9 @@ class LocalGenerator(TurnGenerator):
         messages: Sequence[Message],
         config: DecodingConfig,
     ) -> Constraint:
+        narrowed = self._narrowed(tools, spec, messages, config)
+        if narrowed is not None:
+            return narrowed
         if self._depends_on_request(tools, spec):
             return self._grounded(tools, spec, messages, config)
         return self._shared_constraint(tools, spec, config)
@@ -581,6 +591,31 @@ class LocalGenerator(TurnGenerator):
         if self.format.echoes_request(tools):
             spec = replace(spec, request=last_user_text(messages))
         return self._new_constraint(tools, spec, is_grounded=True, is_shared=False)
+
+    def _narrowed(
+        self,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        messages: Sequence[Message],
+        config: DecodingConfig,
+    ) -> Constraint | None:
+        """Return the constraint with parameters limited to what the request says; None where nothing is.
+
+        See :attr:`GroundingConfig.read_values`.
+        """
+        if not (self.format.reads_values and self._grounding.read_values and spec.calls):
+            return None
+        request = last_user_text(messages)
+        now = self._grounding.now or datetime.now().astimezone()
+        narrowed, barred = narrowed_tools(tools, request, now, may_refuse=spec.no_call)
+        if narrowed is tools:
+            return None
+        try:
+            return replace(self._grounded(narrowed, spec, messages, config), barred=barred)
+        except (
+            UnsupportedSchema
+        ):  # what is left out was needed by what is not read: a dependency of keys
+            return None
 
     def _depends_on_request(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> bool:
         return self._grounding.depends_on_request(tools, spec.answer) or self.format.echoes_request(

@@ -8,7 +8,15 @@ by itself: never from a fragment, nor where the budget changed what the model wo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -288,7 +296,8 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 class TurnReader:
     """Reads one turn as it is written, and collects its text, thought and calls.
 
-    ``spec`` is what it may be. ``stops`` are texts that end it, within its text.
+    ``spec`` is what it may be. ``stops`` are texts that end it, within its text. The call of a function that is
+    ``barred`` ends it, too: the call is no part of it, and :attr:`refusal` says why.
     """
 
     def __init__(
@@ -300,7 +309,10 @@ class TurnReader:
         *,
         spec: OutputSpec,
         stops: Sequence[str] = (),
+        barred: Mapping[str, str] | None = None,
     ) -> None:
+        self._barred = barred or {}
+        self.refusal: str | None = None
         self._reader = form.reader(tools, controls=controls, calls=spec.calls)
         self.spec = spec
         self._validator = validator
@@ -325,7 +337,7 @@ class TurnReader:
     @property
     def is_over(self) -> bool:
         """Whether the turn has ended, though the model could write more."""
-        return self.is_repeated or self.is_discarded or self.stopped is not None
+        return self.is_repeated or self.is_discarded or (self.stopped or self.refusal) is not None
 
     def read(self, symbols: Sequence[int | str]) -> Iterator[StreamEvent]:
         """Read what is new in ``symbols``."""
@@ -351,10 +363,10 @@ class TurnReader:
         self._validator.check_answer(self.text.decode(errors="replace"))
 
     def remarks(self, calls: Sequence[ToolCall]) -> tuple[str, ...]:
-        """Say what was checked in the finished calls, and not masked."""
-        return tuple(
-            dict.fromkeys(remark for call in calls for remark in self._validator.remarks(call))
-        )
+        """Say why a call was not made, and what was checked in the finished calls, and not masked."""
+        refusals = [] if self.refusal is None else [self.refusal]
+        checked = (remark for call in calls for remark in self._validator.remarks(call))
+        return tuple(dict.fromkeys([*refusals, *checked]))
 
     def _events(self, events: Sequence[StreamEvent]) -> Iterator[StreamEvent]:
         for event in events:
@@ -366,6 +378,9 @@ class TurnReader:
                 case TextDelta():
                     yield from self._take_text(event.data)
                     continue
+                case CallStarted() if event.name in self._barred:
+                    self.refusal = self._barred[event.name]
+                    return
                 case CallStarted():
                     yield from self._text_events(self.withheld)
                 case CallEnded():

@@ -7,7 +7,8 @@ by rules that can be stated:
 - After the results of functions that are offered it makes the calls that the request still asks for; then it answers in text, which is rendered from the results. Where the client wants a call
   (``tool_choice``), it fills a function that it has not called yet, with the results behind the request.
 - An answer by a JSON Schema is the filling of one function with that schema.
-- Where it is to answer in text, or no function fits, it says so in a sentence.
+- Where it is to answer in text, or no function fits, it says so in a sentence; likewise where the function that fits
+  requires a value that the request does not say.
 - A function that hands in the final answer is called last (see :mod:`callmemaybe.server.framing`).
 """
 
@@ -31,6 +32,7 @@ from callmemaybe.tools import (
     ToolSpec,
 )
 from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.wire.said_values import NOT_SAID
 
 Message = Mapping[str, Any]
 Opened = Callable[[TurnStream], None]
@@ -100,6 +102,14 @@ def render_results(results: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name}: {_plain(content)}" for name, content in results)
 
 
+def _why(tried: TurnResult | None) -> str:
+    """Say why nothing is called: what a function needs and the request does not say, or that none fits."""
+    refusals = (
+        [] if tried is None else [remark for remark in tried.remarks if remark.endswith(NOT_SAID)]
+    )
+    return f"{refusals[0][0].upper()}{refusals[0][1:]}." if refusals else NOTHING_FITS
+
+
 def _plain(content: str) -> str:
     """Return a result for people: JSON without its marks, a failure as one."""
     try:
@@ -165,7 +175,7 @@ class SingleRequestTurns:
                 return (
                     result
                     if result.calls or result.ended != "stop"
-                    else self._said(NOTHING_FITS, result)
+                    else self._said(_why(result), result)
                 )
         if isinstance(spec.answer, Mapping):
             return (yield from self._fill(spec.answer, options, opened))
@@ -192,7 +202,7 @@ class SingleRequestTurns:
             if tried.calls or tried.ended != "stop":
                 return tried
         if not request.results:
-            said = NOTHING_FITS if others else NO_TEXT
+            said = _why(tried) if others else NO_TEXT
             if spec.no_call:
                 return self._said(said, tried)
         parameter = text_parameter(final[0])

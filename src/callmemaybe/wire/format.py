@@ -82,6 +82,8 @@ class Format:
     #: Whether models of the family were trained on the choices only, not on what the grammar forces: the
     #: probability of forced text then means nothing.
     trained_on_choices: bool = False
+    #: Whether values that take a computation (what day is tomorrow?) are read from the request, not left to the model.
+    reads_values: bool = False
 
     @cached_property
     def is_single_request(self) -> bool:

@@ -14,6 +14,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.grammar.json_schema import GroundingSource
 from callmemaybe.grammar.json_schema.grounding import LEVELS, uses_grounding
 from callmemaybe.tools import ToolSpec
+from callmemaybe.values import Now
 from callmemaybe.wire.output_grammar import OutputSpec
 
 #: Which messages an argument may come from: the last of the user, or the whole conversation.
@@ -30,11 +31,18 @@ class GroundingConfig:
     takes precedence. ``ground_in`` says which messages: "request" (the last message of a user) or
     "conversation" (all messages of users, and results of tools).
 
+    ``read_values`` concerns models too small to compute, the embedded one (:attr:`Format.reads_values`): dates, times,
+    lengths of time and addresses may only be what the last message of the user says (:mod:`callmemaybe.values`), numbers that it says in
+    words are written as it says them, and a function that requires what it does not say is not called. ``now`` is what
+    "tomorrow" counts from (None: the clock, in local time).
+
     Raises InputError, naming the setting, for a value that is none of these.
     """
 
     ground: str | None = None
     ground_in: str = "request"
+    read_values: bool = True
+    now: Now | None = None
 
     def __post_init__(self) -> None:
         if self.ground == "off":
@@ -42,6 +50,8 @@ class GroundingConfig:
         if self.ground is not None:
             _check(self.ground, ("off", *LEVELS), "ground")
         _check(self.ground_in, PLACES, "ground_in")
+        if not isinstance(self.now, Now | None):
+            raise InputError(f"a datetime is needed, not {self.now!r}", where="now")
 
     def depends_on_request(self, tools: Sequence[ToolSpec], answer: Any = None) -> bool:
         """Whether the grammar depends on the messages."""

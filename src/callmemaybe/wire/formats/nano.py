@@ -48,6 +48,7 @@ from callmemaybe.wire.format_nodes import (
 )
 from callmemaybe.wire.nearest_values import ValueIndex
 from callmemaybe.wire.prompt import last_user_text
+from callmemaybe.wire.said_values import SAID
 
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
 _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none|>", "<|end|>"
@@ -90,7 +91,7 @@ def form(tool: ToolSpec, request: str = "") -> str:
         if size + len(head) + len(plain) >= MAX_FORM_LENGTH:
             break
         size += len(head) + len(plain) + 1
-        lines.append((head, plain, _short(glossed_type(inner)) or plain))
+        lines.append((head, plain, _short(_said_type(inner) or glossed_type(inner)) or plain))
     room = MAX_FORM_LENGTH - size
     text = []
     for head, plain, glossed in lines:
@@ -99,6 +100,19 @@ def form(tool: ToolSpec, request: str = "") -> str:
         room -= longer if fits else 0
         text.append(head + (glossed if fits else plain))
     return "\n".join(text)
+
+
+def _said_type(schema: Any) -> str:
+    """Return the values that a request says, each behind the words that say it."""
+    inner = schema.get("items", schema) if isinstance(schema, Mapping) else None
+    if not isinstance(inner, Mapping) or SAID not in inner:
+        return ""
+    pairs = zip(inner[SAID], inner["enum"], strict=True)
+    values = "|".join(
+        ("" if words == str(each) else f"{words} ") + dumps(each, compact=True)
+        for words, each in pairs
+    )
+    return values if inner is schema else f"[{values}]"
 
 
 def glossed_type(schema: Any) -> str:
@@ -251,4 +265,5 @@ FORMAT = Format(
     controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _FILL, _NONE, _END)),
     priority=1,
     trained_on_choices=True,
+    reads_values=True,
 )
