@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from callmemaybe import models
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.vocabulary import Vocabulary
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
-from tests.server.conftest import USER, VOCABULARY, WEATHER, Running, Start
+from tests.server.conftest import PATIENCE, USER, VOCABULARY, WEATHER, Running, Start
 from tests.server.test_completions import server_of
 
 NANO = Path(callmemaybe.__file__).parent / "data" / "nano"
@@ -196,6 +198,28 @@ def test_what_is_wrong_is_one_sentence(
     assert where == param
     assert said in message
     assert "\n" not in message
+
+
+def test_a_long_text_keeps_nobody_waiting(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: while the tokens of a text are computed, chats of others are answered; both are counted."""
+    server = start(("It rains.",))
+    begun, go_on = threading.Event(), threading.Event()
+    encode = VOCABULARY.encode
+
+    def slowly(_self: Vocabulary, data: bytes) -> list[int]:
+        if data == b"long":
+            begun.set()
+            assert go_on.wait(PATIENCE)
+        return encode(data)
+
+    monkeypatch.setattr(Vocabulary, "encode", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(answer, server, "/tokenize", prompt="long")
+        assert begun.wait(PATIENCE)
+        assert server.chat().status_code == 200
+        go_on.set()
+        assert asked.result()["tokens"] == encode(b"long")
+    assert {one.route for one in server.seen.over} == {"/tokenize", "/v1/chat/completions"}
 
 
 def test_keys_are_asked_for(start: Start) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -50,9 +50,8 @@ CLIENT_GONE = 499
 _MAX_ID_LENGTH = 128
 INTERFACES = (
     chat.INTERFACE, responses.INTERFACE, completions.INTERFACE, messages.COUNT_INTERFACE,
-    messages.INTERFACE,
+    messages.INTERFACE, tokens.TOKENIZE_INTERFACE, tokens.DETOKENIZE_INTERFACE,
 )  # fmt: skip
-T = TypeVar("T")
 
 
 @dataclass
@@ -100,12 +99,7 @@ class ServerApp:
             ("GET", "/v1/models", self._list_models, False),
             ("GET", "/v1/models/{model:path}", self._show_model, False),
             *(("POST", one.route, self._complete(one), False) for one in INTERFACES),
-            ("POST", tokens.TOKENIZE_ROUTE, self._answer(tokens.parse_tokenize, tokens.tokenize), False),
-            (
-                "POST", tokens.DETOKENIZE_ROUTE,
-                self._answer(tokens.parse_detokenize, tokens.detokenize), False,
-            ),
-        ]  # fmt: skip
+        ]
         routes = [
             Route(path, self._guarded(path, handler, is_open), methods=[method, "OPTIONS"])
             for method, path, handler, is_open in table
@@ -201,7 +195,7 @@ class ServerApp:
             body = interface.parse(await read_json(request, self._config))
             summary.model, summary.is_stream = self.served.name, bool(body.stream)
             turns = interface.turn_requests(body, self.served)
-            if self.served.is_single_request:
+            if self.served.is_single_request and turns[0].messages:
                 request.state.unread = self._unread(turns[0].messages)
             pending = self.scheduler.submit(summary.client, turns)
             answer = interface.builder(body, self.served, int(self.now()))
@@ -283,20 +277,6 @@ class ServerApp:
                 yield _event(event)
 
     # -- other routes -----------------------------------------------------------------------------
-
-    def _answer(
-        self, parse: Callable[[Any], T], answer: Callable[[T, ServedModel], dict[str, Any]]
-    ) -> Handler:
-        """Return the handler of a route whose answers take no forward pass, only time."""
-
-        async def handle(request: Request) -> Response:
-            summary: RequestSummary = request.state.summary
-            summary.model = self.served.name
-            body = parse(await read_json(request, self._config))
-            self.scheduler.check()
-            return JsonResponse(await asyncio.to_thread(answer, body, self.served))
-
-        return handle
 
     async def _show_page(self, _request: Request) -> Response:
         return HTMLResponse(self._page.text, headers=self._page.headers)

@@ -109,11 +109,12 @@ def _paths() -> dict[str, Any]:
         TOKENIZE_ROUTE: {"post": _operation(
             "tokenize", "Return the tokens of a text, or of a conversation as the model gets it.",
             answer="Tokens", body="TokenizeRequest",
-            errors=(400, 401, 403, 404, 408, 413, 415, 500, 503),
+            errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
         )},
         DETOKENIZE_ROUTE: {"post": _operation(
             "detokenize", "Return the text of tokens.", answer="TokensText",
-            body="DetokenizeRequest", errors=(400, 401, 403, 404, 408, 413, 415, 500, 503),
+            body="DetokenizeRequest",
+            errors=(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504),
         )},
         "/v1/models": {"get": _operation(
             "listModels", "List the model that is served.", answer="ModelList", errors=(401, 403),

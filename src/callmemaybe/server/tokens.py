@@ -1,19 +1,23 @@
 """Texts to tokens and back: ``/tokenize`` and ``/detokenize``, as vLLM and llama.cpp have them.
 
 A text is read as a prompt of ``/v1/completions``, messages as those of ``/v1/chat/completions``: the ids are
-those that the model would get. Everything here runs in a thread, since long texts take long.
+those that the model would get. Long texts take seconds, so requests wait in the queue with all others, and turns
+go on while one is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.continuation import TextGenerator
+from callmemaybe.generation.result import TurnResult
 from callmemaybe.server.chat import read_messages
-from callmemaybe.server.common import ServedModel, read_tools
+from callmemaybe.server.common import Interface, ServedModel, read_tools
 from callmemaybe.server.completions import Id, check_ids
 from callmemaybe.server.http_errors import ApiError, invalid_value
 from callmemaybe.server.request_models import (
@@ -22,6 +26,8 @@ from callmemaybe.server.request_models import (
     RequestObject,
     parse_request,
 )
+from callmemaybe.server.turns import TurnRequest, TurnUpdate
+from callmemaybe.wire.output_grammar import OutputSpec
 
 TOKENIZE_ROUTE, DETOKENIZE_ROUTE = "/tokenize", "/detokenize"
 
@@ -29,6 +35,7 @@ TOKENIZE_ROUTE, DETOKENIZE_ROUTE = "/tokenize", "/detokenize"
 class TokenizeRequest(RequestObject):
     """A text, as vLLM (``prompt``) or llama.cpp (``content``) names it, or messages."""
 
+    stream: ClassVar[None] = None
     model: str | None = None
     prompt: str | None = None
     content: str | None = None
@@ -46,6 +53,7 @@ class TokenizeRequest(RequestObject):
 class DetokenizeRequest(RequestObject):
     """Ids of tokens."""
 
+    stream: ClassVar[None] = None
     model: str | None = None
     tokens: Annotated[list[Id], Field(fail_fast=True)]
 
@@ -92,9 +100,35 @@ def parse_detokenize(data: Any) -> DetokenizeRequest:
     return parse_request(DetokenizeRequest, {}, data)
 
 
-def tokenize(request: TokenizeRequest, served: ServedModel) -> dict[str, Any]:
-    """Return the tokens of a text or of messages. Raises ApiError and what reading them raises."""
+def tokenize_requests(request: TokenizeRequest, served: ServedModel) -> list[TurnRequest]:
+    """Return what is computed for a request, in place of a turn."""
     texts = _texts(request.model, served)
+    messages: list[dict[str, Any]] = []
+    if request.messages is not None:
+        messages = read_messages(request.messages, served)
+        tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+        found = read_tools(tools, served.config.most_tools)
+        assert served.conversations is not None
+        ids_of = partial(served.conversations.prompt_ids, messages, found)
+        return [_computed(lambda: _told(request, texts, ids_of()), messages)]
+    return [_computed(lambda: _tokenized(request, texts))]
+
+
+def detokenize_requests(request: DetokenizeRequest, served: ServedModel) -> list[TurnRequest]:
+    """Return what is computed for a request, in place of a turn."""
+    texts = _texts(request.model, served)
+    check_ids(request.tokens, texts.model.size, "tokens")
+    return [_computed(lambda: _detokenized(request, texts))]
+
+
+def _computed(
+    work: Callable[[], dict[str, Any]], messages: Sequence[Mapping[str, Any]] = ()
+) -> TurnRequest:
+    return TurnRequest(messages, (), OutputSpec(), DecodingConfig(), work=work)
+
+
+def _tokenized(request: TokenizeRequest, texts: TextGenerator) -> dict[str, Any]:
+    """Return the tokens of a text."""
     if request.content is not None:  # llama.cpp's form
         ids = texts.ids_of(
             request.content, has_begin=bool(request.add_special),
@@ -105,10 +139,13 @@ def tokenize(request: TokenizeRequest, served: ServedModel) -> dict[str, Any]:
             {"id": index, "piece": _piece(data)} for index, data in zip(ids, pieces, strict=True)
         ] if request.with_pieces else ids  # fmt: skip
         return {"tokens": listed}
-    if request.prompt is not None:
-        ids = texts.ids_of(request.prompt, has_begin=request.add_special_tokens is not False)
-    else:
-        ids = _ids_of_messages(request, served)
+    prompt = request.prompt or ""
+    ids = texts.ids_of(prompt, has_begin=request.add_special_tokens is not False)
+    return _told(request, texts, ids)
+
+
+def _told(request: TokenizeRequest, texts: TextGenerator, ids: list[int]) -> dict[str, Any]:
+    """Return tokens as vLLM tells them."""
     strings = [data.decode(errors="replace") for data in texts.pieces_of(ids)]
     return {
         "count": len(ids), "max_model_len": texts.model.context, "tokens": ids,
@@ -116,10 +153,8 @@ def tokenize(request: TokenizeRequest, served: ServedModel) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def detokenize(request: DetokenizeRequest, served: ServedModel) -> dict[str, Any]:
-    """Return the text of tokens, under vLLM's name and llama.cpp's. Raises ApiError."""
-    texts = _texts(request.model, served)
-    check_ids(request.tokens, texts.model.size, "tokens")
+def _detokenized(request: DetokenizeRequest, texts: TextGenerator) -> dict[str, Any]:
+    """Return the text of tokens, under vLLM's name and llama.cpp's."""
     text = texts.text_of(request.tokens)
     return {"prompt": text, "content": text}
 
@@ -135,17 +170,45 @@ def _texts(model: str | None, served: ServedModel) -> TextGenerator:
     return served.texts
 
 
-def _ids_of_messages(request: TokenizeRequest, served: ServedModel) -> list[int]:
-    assert served.conversations is not None
-    messages = read_messages(request.messages or (), served)
-    tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-    found = read_tools(tools, served.config.most_tools)
-    return served.conversations.prompt_ids(messages, found)
-
-
 def _piece(data: bytes) -> str | list[int]:
     """Return a token as llama.cpp does: a part of a character as its bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         return list(data)
+
+
+class ComputedBuilder:
+    """Tells what was computed."""
+
+    closing = b""
+    #: Nothing was read or written, so there is nothing to tell of a turn.
+    results: Sequence[TurnResult] = ()
+
+    def __init__(self, _request: Any, _served: ServedModel, _now: int) -> None:
+        self._value: dict[str, Any] = {}
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Return nothing: it is never streamed."""
+        return []
+
+    last = begin
+
+    def failed(self, problem: ApiError) -> list[dict[str, Any]]:
+        """Return the error as an event."""
+        return [problem.body]
+
+    def take(self, _index: int, update: TurnUpdate) -> list[dict[str, Any]]:
+        """Record what was computed."""
+        self._value = update.value
+        return []
+
+    def whole(self) -> dict[str, Any]:
+        """Return what was computed."""
+        return self._value
+
+
+TOKENIZE_INTERFACE = Interface(TOKENIZE_ROUTE, parse_tokenize, tokenize_requests, ComputedBuilder)
+DETOKENIZE_INTERFACE = Interface(
+    DETOKENIZE_ROUTE, parse_detokenize, detokenize_requests, ComputedBuilder
+)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError, GrammarError, InputError, UnsupportedSchema
 from callmemaybe.generation.config import DecodingConfig
@@ -42,6 +43,8 @@ class TurnRequest:
     """Whether the model reads one request and nothing else (see :mod:`callmemaybe.server.single_request`)."""
     counts_only: bool = False
     """Whether the tokens of the prompt are counted, and nothing is written."""
+    work: Callable[[], Any] | None = None
+    """What is computed in place of a turn, without the model, while the turns of others go on."""
     generator: TurnGenerator | None = None
     """What generates the turn, where it is not the generator of conversations."""
     answer_param: str = ""
@@ -66,6 +69,8 @@ class TurnUpdate:
     begins: bool = False
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    #: What the request's ``work`` returned.
+    value: Any = None
 
     def __bool__(self) -> bool:
         """Whether there is anything to send."""
@@ -91,8 +96,8 @@ def turn_updates(
     spec, options = request.spec, request.options
     if callable(spec.answer):
         spec = replace(spec, answer=spec.answer())
-    if request.counts_only:
-        yield TurnUpdate(result=TurnResult(prompt_tokens=_count_prompt(generator, request, spec)))
+    if request.counts_only or request.work is not None:
+        yield _computed(generator, request, spec)
         return
     held = _HeldBack(new_id, has_early_calls=request.has_early_calls)
     opened: list[TurnStream] = []
@@ -138,6 +143,13 @@ def turn_updates(
     finally:
         for stream in opened:
             stream.close()
+
+
+def _computed(generator: TurnGenerator, request: TurnRequest, spec: OutputSpec) -> TurnUpdate:
+    """Return the one update of a request that takes no model."""
+    if request.work is not None:
+        return TurnUpdate(result=TurnResult(), value=run_blocking(request.work))
+    return TurnUpdate(result=TurnResult(prompt_tokens=_count_prompt(generator, request, spec)))
 
 
 def _count_prompt(generator: TurnGenerator, request: TurnRequest, spec: OutputSpec) -> int:
