@@ -225,6 +225,29 @@ def test_sessions_work_outside_tasks_and_between_threads(batch: DecodeBatch) -> 
     assert batch.submit(second).result(10) == float(batch.model.open().feed([1, 2, 3]).max())
     assert first.result(10)
     assert run_blocking(lambda: 7) == 7
+    # Waiting within waiting is waiting.
+    assert batch.submit(lambda: run_blocking(lambda: run_blocking(lambda: 7))).result(10) == 7
+    assert len(batch.submit(lambda: run_blocking(lambda: 1) and batch.open().feed([1])).result(10))
+
+
+def test_a_task_that_was_cancelled_while_it_waited_ends_there(batch: DecodeBatch) -> None:
+    """It tells meanwhile that it keeps nobody waiting; the others go on, and it does not."""
+    has_begun, may_go_on, after = threading.Event(), threading.Event(), []
+
+    def waiting() -> None:
+        run_blocking(lambda: has_begun.set() or may_go_on.wait(10))
+        after.append(1)
+
+    task = batch.submit(waiting)
+    assert has_begun.wait(10)
+    assert task.lets_others_run
+    assert task.cancel()
+    may_go_on.set()
+    with pytest.raises(CancelledError):
+        task.result(10)
+    assert not after
+    assert not task.lets_others_run
+    assert batch.submit(lambda: 7).result(10) == 7
 
 
 def test_a_closed_batch_takes_nothing_more() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import tokenizers
 from hypothesis import HealthCheck, given, settings
@@ -200,26 +203,104 @@ def test_what_is_wrong_is_one_sentence(
     assert "\n" not in message
 
 
-def test_a_long_text_keeps_nobody_waiting(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Law: while the tokens of a text are computed, chats of others are answered; both are counted."""
-    server = start(("It rains.",))
-    begun, go_on = threading.Event(), threading.Event()
-    encode = VOCABULARY.encode
+LONG = "long " * 5000
+#: Requests whose text takes long to encode.
+LONG_REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("/tokenize", {"prompt": LONG}),
+    ("/tokenize", {"messages": [{"role": "user", "content": LONG}]}),
+    ("/v1/messages/count_tokens", {"model": "talker", "messages": [{"role": "user", "content": LONG}]}),
+    ("/v1/chat/completions", {"model": "talker", "messages": [{"role": "user", "content": LONG}]}),
+    ("/v1/responses", {"model": "talker", "input": LONG}),
+    ("/v1/completions", {"model": "talker", "prompt": LONG}),
+]  # fmt: skip
 
-    def slowly(_self: Vocabulary, data: bytes) -> list[int]:
-        if data == b"long":
-            begun.set()
-            assert go_on.wait(PATIENCE)
-        return encode(data)
+
+@dataclass
+class HeldEncoding:
+    """Encoding of long texts that waits until it may go on."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    #: How many long texts were encoded at once, at most, and in all.
+    at_once: int = 0
+    most: int = 0
+    count: int = 0
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldEncoding]:
+    """Hold the encoding of long texts."""
+    found = HeldEncoding()
+    encode = Vocabulary.encode
+
+    def slowly(self: Vocabulary, data: bytes) -> list[int]:
+        if len(data) < len(LONG):
+            return encode(self, data)
+        found.at_once += 1
+        found.count += 1
+        found.most = max(found.most, found.at_once)
+        found.begun.set()
+        assert found.go_on.wait(PATIENCE)
+        found.at_once -= 1
+        return encode(self, data)
 
     monkeypatch.setattr(Vocabulary, "encode", slowly)
+    yield found
+    found.go_on.set()
+
+
+@pytest.mark.parametrize(("path", "body"), LONG_REQUESTS)
+def test_a_long_text_keeps_nobody_waiting(
+    start: Start, held: HeldEncoding, path: str, body: dict[str, Any]
+) -> None:
+    """Law: while a text is encoded, chats of others are answered; both requests are counted."""
+    server = start(("It rains.",), context=100_000)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(answer, server, "/tokenize", prompt="long")
-        assert begun.wait(PATIENCE)
-        assert server.chat().status_code == 200
-        go_on.set()
-        assert asked.result()["tokens"] == encode(b"long")
-    assert {one.route for one in server.seen.over} == {"/tokenize", "/v1/chat/completions"}
+        asked = pool.submit(server.post, path, body)
+        try:
+            assert held.begun.wait(PATIENCE)
+            chat = {"model": "talker", "messages": USER}
+            assert server.post("/v1/chat/completions", chat, timeout=60).status_code == 200
+            assert answer(server, "/tokenize", prompt="a")["count"] == 1
+        finally:
+            held.go_on.set()
+        assert asked.result().status_code == 200, asked.result().text
+    assert path in {one.route for one in server.seen.over}
+
+
+def test_a_long_text_nobody_waits_for_blocks_no_one(start: Start, held: HeldEncoding) -> None:
+    """Law: where its client has gone, the server is well; what it stood for is not gone on with."""
+    server = start(("It rains.",), context=100_000, stuck_seconds=0.05)
+    path, body = LONG_REQUESTS[3]
+    with pytest.raises(httpx2.TimeoutException):
+        server.client.post(path, json=body, timeout=0.5)
+    assert held.begun.is_set()
+    scheduler = server.scheduler()
+    server.wait_until(lambda: any(turn.cancelled is not None for turn in scheduler._running))
+    time.sleep(0.1)  # longer than a turn may be stuck
+    assert server.client.get("/healthz").status_code == 200
+    assert server.chat().status_code == 200
+    feeds = server.model.counter.feeds
+    held.go_on.set()
+    server.wait_until(lambda: not scheduler.running)
+    assert server.model.counter.feeds == feeds
+
+
+def test_long_texts_are_encoded_one_at_a_time(start: Start, held: HeldEncoding) -> None:
+    """Law: several take the memory of one at a time; those whose clients have gone are left out."""
+    server = start(context=100_000, slots=4)
+    scheduler = server.scheduler()
+    with ThreadPoolExecutor(4) as pool:
+        kept = pool.submit(server.post, *LONG_REQUESTS[0])
+        assert held.begun.wait(PATIENCE)
+        with pytest.raises(httpx2.TimeoutException):
+            server.client.post("/tokenize", json={"prompt": LONG}, timeout=0.5)
+        more = pool.submit(server.post, *LONG_REQUESTS[1])
+        server.wait_until(lambda: scheduler.running == 3)
+        held.go_on.set()
+        assert kept.result().status_code == more.result().status_code == 200
+    server.wait_until(lambda: not scheduler.running)
+    assert (held.most, held.count) == (1, 2)
 
 
 def test_keys_are_asked_for(start: Start) -> None:

@@ -46,6 +46,8 @@ class DecodeTask(Future[T]):
         self.work = work
         self.batch = batch
         self.is_cancelled = False
+        #: Whether it is within :func:`run_blocking`, where it keeps no other task waiting.
+        self.lets_others_run = False
         #: Steps of automata since it last yielded.
         self.steps = 0
 
@@ -260,18 +262,23 @@ class DecodeBatch:
             raise CancelledError
         return cast("PassResult", request.result)
 
-    def run_blocking(self, wait: Callable[[], T]) -> T:
-        """Release the run lock, wait, and take it again; in a task only."""
+    def run_blocking(self, task: DecodeTask[Any], wait: Callable[[], T]) -> T:
+        """Release the run lock, wait, and take it again; in that task only."""
         with self._changed:
             self._runnable -= 1
             self._changed.notify_all()
+        task.lets_others_run = True
         self._run_lock.release()
         try:
-            return wait()
+            found = wait()
         finally:
             with self._changed:
                 self._runnable += 1
             self._run_lock.acquire()
+            task.lets_others_run = False
+        if task.is_cancelled:
+            raise CancelledError
+        return found
 
     def _count_steps(self, task: DecodeTask[Any], steps: int) -> None:
         """Count the steps of a task, and yield its turn after enough of them."""
@@ -406,10 +413,34 @@ class _BatchedSession(Session):
 def run_blocking(wait: Callable[[], T]) -> T:
     """Return ``wait()``, which may block until another task of the same batch has done something.
 
-    Within a task, the other tasks run meanwhile; elsewhere it is just called.
+    Within a task, the other tasks run meanwhile; elsewhere it is just called. Raises CancelledError where the
+    task was cancelled meanwhile.
     """
     task: DecodeTask[Any] | None = getattr(_current, "task", None)
-    return wait() if task is None else task.batch.run_blocking(wait)
+    if task is None or task.lets_others_run:
+        return wait()
+    return task.batch.run_blocking(task, wait)
+
+
+#: Held where something takes long, and much memory, without the model.
+_long_work = threading.RLock()
+
+
+def run_long(work: Callable[[], T]) -> T:
+    """Return ``work()``, which takes long and needs no model: other tasks run meanwhile, as by :func:`run_blocking`.
+
+    One such work goes on at a time, so it takes memory once and leaves the interpreter to the other tasks; what
+    belongs to a task that was cancelled before its turn came is not begun.
+    """
+    task: DecodeTask[Any] | None = getattr(_current, "task", None)
+
+    def alone() -> T:
+        with _long_work:
+            if task is not None and task.is_cancelled:
+                raise CancelledError
+            return work()
+
+    return run_blocking(alone)
 
 
 def _run(work: Feed | _Paths) -> PassResult:

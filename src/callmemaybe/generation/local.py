@@ -12,13 +12,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from callmemaybe.decoding import scoring
-from callmemaybe.decoding.batch import DecodeBatch
+from callmemaybe.decoding.batch import DecodeBatch, run_long
 from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, Step, check_budget
 from callmemaybe.decoding.name_choice import symbols_to_bytes
 from callmemaybe.decoding.prefix_cache import PrefixCache
@@ -80,6 +81,8 @@ CONSTRAINT_CACHE_SIZE = 32
 #: Stands in place of the middle of a request that was cut; the fewest tokens it is cut to.
 OMITTED = " … ".encode()
 MIN_REQUEST = 64
+#: Characters from which on a text takes long to encode (50 ms at worst; a million takes seconds).
+LONG_TEXT = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -478,7 +481,9 @@ class LocalGenerator(TurnGenerator):
     # -- prompts ----------------------------------------------------------------------------------
 
     def _encode(self, parts: PromptParts) -> list[int]:
-        return encode(parts, self.vocabulary, self.format, self.model)
+        make = partial(encode, parts, self.vocabulary, self.format, self.model)
+        is_long = sum(len(part) for part in parts if isinstance(part, str)) > LONG_TEXT
+        return run_long(make) if is_long else make()
 
     def _prompt_ids(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec

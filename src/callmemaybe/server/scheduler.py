@@ -141,6 +141,11 @@ class ScheduledTurn:
     #: When its task was cancelled.
     cancelled: float | None = None
 
+    @property
+    def blocks_others(self) -> bool:
+        """Whether others wait while it goes on; a task that encodes a long text lets them run."""
+        return not getattr(self.task, "lets_others_run", False)
+
 
 @dataclass(eq=False)
 class PendingRequest:
@@ -223,7 +228,8 @@ class TurnScheduler:
     def is_stuck(self) -> bool:
         """Whether a turn goes on although it was cancelled, and blocks all others."""
         late = self.clock() - self._config.stuck_seconds
-        return any(turn.cancelled is not None and turn.cancelled < late for turn in self._running)
+        return any(turn.cancelled is not None and turn.cancelled < late and turn.blocks_others
+                   for turn in self._running)  # fmt: skip
 
     def submit(self, client: str, requests: Sequence[TurnRequest]) -> PendingRequest:
         """Queue the turns of a request.
