@@ -117,6 +117,24 @@ def test_strings_of_tokens(server: Running) -> None:
     assert len(found["token_strs"]) == found["count"]
 
 
+def test_many_tokens_are_told_as_few_are(server: Running, library: tokenizers.Tokenizer) -> None:
+    """Law: an answer of more tokens than are written at once is the same JSON."""
+    text = "7 🌍 kitchen " * 8_000
+    ids = library.encode(text, add_special_tokens=False).ids
+    assert len(ids) > 20_000
+    found = answer(
+        server, "/tokenize", prompt=text, add_special_tokens=False, return_token_strs=True
+    )
+    assert (found["count"], found["tokens"]) == (len(ids), ids)
+    assert len(found["token_strs"]) == len(ids)
+    pieces = answer(server, "/tokenize", content=text, with_pieces=True)["tokens"]
+    assert [one["id"] for one in pieces] == ids
+    few = answer(server, "/tokenize", content=text[:13], with_pieces=True)["tokens"]
+    assert pieces[: len(few) - 1] == few[:-1]
+    assert answer(server, "/detokenize", tokens=ids)["content"] == text
+    assert answer(server, "/tokenize", content="") == {"tokens": []}
+
+
 def test_what_is_counted_is_what_a_completion_reads(server: Running) -> None:
     """Law: a prompt takes as many tokens as are told here, with and without the token in front."""
     for special in (True, False):

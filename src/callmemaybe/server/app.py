@@ -351,7 +351,7 @@ def _record(summary: RequestSummary, error: Exception, status: int) -> None:
         summary.error = error
 
 
-async def _run_to_end(pending: PendingRequest, answer: AnswerBuilder) -> dict[str, Any]:
+async def _run_to_end(pending: PendingRequest, answer: AnswerBuilder) -> dict[str, Any] | bytes:
     async for index, update in pending:
         answer.take(index, update)
     return answer.whole()

@@ -95,8 +95,8 @@ class AnswerBuilder(Protocol):
         """Return the events of a turn that failed after the stream had begun."""
         ...
 
-    def whole(self) -> dict[str, Any]:
-        """Return the whole answer."""
+    def whole(self) -> dict[str, Any] | bytes:
+        """Return the whole answer, or its JSON."""
         ...
 
 

@@ -52,13 +52,13 @@ def json_bytes(value: Any) -> bytes:
 
 
 class JsonResponse(Response):
-    """A JSON response."""
+    """A JSON response; bytes are JSON already."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Write the body."""
-        return json_bytes(content)
+        return content if isinstance(content, bytes) else json_bytes(content)
 
 
 async def read_json(request: Request, config: ServerConfig) -> Any:

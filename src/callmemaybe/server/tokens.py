@@ -7,8 +7,10 @@ go on while one is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -19,6 +21,7 @@ from callmemaybe.generation.result import TurnResult
 from callmemaybe.server.chat import read_messages
 from callmemaybe.server.common import Interface, ServedModel, read_tools
 from callmemaybe.server.completions import Id, check_ids
+from callmemaybe.server.http import json_bytes
 from callmemaybe.server.http_errors import ApiError, invalid_value
 from callmemaybe.server.request_models import (
     ChatMessage,
@@ -30,6 +33,8 @@ from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.wire.output_grammar import OutputSpec
 
 TOKENIZE_ROUTE, DETOKENIZE_ROUTE = "/tokenize", "/detokenize"
+#: Items of a list that are written at once; no other thread runs meanwhile.
+_WRITTEN = 10_000
 
 
 class TokenizeRequest(RequestObject):
@@ -121,42 +126,55 @@ def detokenize_requests(request: DetokenizeRequest, served: ServedModel) -> list
     return [_computed(lambda: _detokenized(request, texts))]
 
 
-def _computed(
-    work: Callable[[], dict[str, Any]], messages: Sequence[Mapping[str, Any]] = ()
-) -> TurnRequest:
+def _computed(work: Callable[[], bytes], messages: Sequence[Mapping[str, Any]] = ()) -> TurnRequest:
     return TurnRequest(messages, (), OutputSpec(), DecodingConfig(), work=work)
 
 
-def _tokenized(request: TokenizeRequest, texts: TextGenerator) -> dict[str, Any]:
-    """Return the tokens of a text."""
+def _tokenized(request: TokenizeRequest, texts: TextGenerator) -> bytes:
+    """Return the tokens of a text, as JSON."""
     if request.content is not None:  # llama.cpp's form
         ids = texts.ids_of(
             request.content, has_begin=bool(request.add_special),
             has_controls=request.parse_special is not False,
         )  # fmt: skip
         pieces = texts.pieces_of(ids) if request.with_pieces else ()
-        listed = [
+        listed: Iterable[Any] = (
             {"id": index, "piece": _piece(data)} for index, data in zip(ids, pieces, strict=True)
-        ] if request.with_pieces else ids  # fmt: skip
-        return {"tokens": listed}
+        ) if request.with_pieces else ids  # fmt: skip
+        return _written({}, tokens=listed)
     prompt = request.prompt or ""
     ids = texts.ids_of(prompt, has_begin=request.add_special_tokens is not False)
     return _told(request, texts, ids)
 
 
-def _told(request: TokenizeRequest, texts: TextGenerator, ids: list[int]) -> dict[str, Any]:
-    """Return tokens as vLLM tells them."""
-    strings = [data.decode(errors="replace") for data in texts.pieces_of(ids)]
-    return {
-        "count": len(ids), "max_model_len": texts.model.context, "tokens": ids,
-        "token_strs": strings if request.return_token_strs else None,
-    }  # fmt: skip
+def _told(request: TokenizeRequest, texts: TextGenerator, ids: list[int]) -> bytes:
+    """Return tokens as vLLM tells them, as JSON."""
+    told: dict[str, Any] = {"count": len(ids), "max_model_len": texts.model.context}
+    if not request.return_token_strs:
+        return _written({**told, "token_strs": None}, tokens=ids)
+    strings = (data.decode(errors="replace") for data in texts.pieces_of(ids))
+    return _written(told, tokens=ids, token_strs=strings)
 
 
-def _detokenized(request: DetokenizeRequest, texts: TextGenerator) -> dict[str, Any]:
-    """Return the text of tokens, under vLLM's name and llama.cpp's."""
+def _detokenized(request: DetokenizeRequest, texts: TextGenerator) -> bytes:
+    """Return the text of tokens, under vLLM's name and llama.cpp's, as JSON."""
     text = texts.text_of(request.tokens)
-    return {"prompt": text, "content": text}
+    return json_bytes({"prompt": text, "content": text})
+
+
+def _written(told: Mapping[str, Any], **lists: Iterable[Any]) -> bytes:
+    """Return JSON of an object with lists that may have millions of items.
+
+    They are written a part at a time: in one piece the interpreter would run nothing else for seconds, and the
+    items would take a gigabyte.
+    """
+    members = [f"{json.dumps(name)}:".encode() + json_bytes(value) for name, value in told.items()]
+    for name, items in lists.items():
+        left, parts = iter(items), list[bytes]()
+        while part := list(islice(left, _WRITTEN)):
+            parts.append(json_bytes(part)[1:-1])
+        members.append(f"{json.dumps(name)}:[".encode() + b",".join(parts) + b"]")
+    return b"{" + b",".join(members) + b"}"
 
 
 def _texts(model: str | None, served: ServedModel) -> TextGenerator:
@@ -179,14 +197,14 @@ def _piece(data: bytes) -> str | list[int]:
 
 
 class ComputedBuilder:
-    """Tells what was computed."""
+    """Tells what was computed, which is JSON already."""
 
     closing = b""
     #: Nothing was read or written, so there is nothing to tell of a turn.
     results: Sequence[TurnResult] = ()
 
     def __init__(self, _request: Any, _served: ServedModel, _now: int) -> None:
-        self._value: dict[str, Any] = {}
+        self._value = b""
 
     def begin(self) -> list[dict[str, Any]]:
         """Return nothing: it is never streamed."""
@@ -203,7 +221,7 @@ class ComputedBuilder:
         self._value = update.value
         return []
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> bytes:
         """Return what was computed."""
         return self._value
 
