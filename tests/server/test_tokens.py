@@ -167,6 +167,28 @@ def test_messages_as_the_model_gets_them(start: Start, tools: Any) -> None:
     assert done["usage"]["prompt_tokens"] == found["count"]
 
 
+def called_weather(result: str) -> list[dict[str, Any]]:
+    """Return the messages of a call that was made."""
+    made = {"name": "get_weather", "arguments": json.dumps({"city": "Paris"})}
+    call = {"id": "call_1", "type": "function", "function": made}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": result},
+    ]
+
+
+@pytest.mark.parametrize("tools", [None, [WEATHER]])
+def test_histories_with_calls_are_counted_as_chats_are(start: Start, tools: Any) -> None:
+    """Law: calls, their results, and parts of a content take the tokens that a chat reads."""
+    server = start(("It rains.",))
+    parts = [{"type": "text", "text": "Weather"}, {"type": "text", "text": "in Oslo?"}]
+    body = {"messages": [*USER, *called_weather("sunny"), {"role": "user", "content": parts}]}
+    body |= {"tools": tools} if tools else {}
+    chat = server.chat(**body)
+    assert chat.status_code == 200, chat.text
+    assert answer(server, "/tokenize", **body)["count"] == chat.json()["usage"]["prompt_tokens"]
+
+
 def test_nano_tells_its_tokens() -> None:
     """Law: the embedded model, which continues no text, tells the tokens of texts and requests."""
     server = server_of(models.load("nano"), format=None, vocabulary=None)
@@ -174,9 +196,19 @@ def test_nano_tells_its_tokens() -> None:
         ids = answer(server, "/tokenize", prompt="kitchen light on")["tokens"]
         assert answer(server, "/detokenize", tokens=ids)["prompt"] == "kitchen light on"
         found = answer(server, "/tokenize", messages=USER, tools=[WEATHER])
-        chat = server.chat(tools=[WEATHER]).json()
-        assert found["count"] == chat["usage"]["prompt_tokens"]
         assert found["max_model_len"] > 1000
+        assert found["count"] > 10
+        # What it does not ask the model about takes no tokens: there is nothing to call, or left to call.
+        called = called_weather("sunny")
+        for body in (
+            {"messages": USER, "tools": [WEATHER]},
+            {"messages": [{"role": "system", "content": "Be brief."}, *USER, *called, *USER], "tools": [WEATHER]},
+            {"messages": USER},
+            {"messages": [*USER, *called], "tools": [WEATHER]},
+        ):  # fmt: skip
+            told = answer(server, "/tokenize", **body)
+            assert told["count"] == len(told["tokens"])
+            assert told["count"] == server.chat(**body).json()["usage"]["prompt_tokens"]
     finally:
         server.close()
 
@@ -201,6 +233,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("/tokenize", {"messages": []}, "messages", "at least 1"),
     ("/tokenize", {"messages": USER, "add_special_tokens": True}, "add_special_tokens", "template"),
     ("/tokenize", {"messages": USER, "add_generation_prompt": False}, "add_generation_prompt", "not support"),
+    ("/tokenize", {"messages": USER, "media_io_kwargs": {"image": {}}}, "media_io_kwargs", "not support"),
     ("/tokenize", {"prompt": "a", "foo": 1}, "foo", "Unknown"),
     ("/detokenize", {}, "tokens", "Missing"),
     ("/detokenize", {"tokens": "a"}, "tokens", "list"),

@@ -29,8 +29,11 @@ from callmemaybe.server.request_models import (
     RequestObject,
     parse_request,
 )
+from callmemaybe.server.single_request import first_prompt
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.wire.tool_choice import output_spec
 
 TOKENIZE_ROUTE, DETOKENIZE_ROUTE = "/tokenize", "/detokenize"
 #: Items of a list that are written at once; no other thread runs meanwhile.
@@ -69,6 +72,7 @@ TOKENIZE_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "chat_template": (None,),
     "chat_template_kwargs": (None, {}),
     "continue_final_message": (None, False),
+    "media_io_kwargs": (None, {}),
     "mm_processor_kwargs": (None, {}),
 }
 #: Which parameters each form of a request has besides its own.
@@ -113,8 +117,7 @@ def tokenize_requests(request: TokenizeRequest, served: ServedModel) -> list[Tur
         messages = read_messages(request.messages, served)
         tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
         found = read_tools(tools, served.config.most_tools)
-        assert served.conversations is not None
-        ids_of = partial(served.conversations.prompt_ids, messages, found)
+        ids_of = partial(_ids_of_messages, served, messages, found)
         return [_computed(lambda: _told(request, texts, ids_of()), messages)]
     return [_computed(lambda: _tokenized(request, texts))]
 
@@ -124,6 +127,19 @@ def detokenize_requests(request: DetokenizeRequest, served: ServedModel) -> list
     texts = _texts(request.model, served)
     check_ids(request.tokens, texts.model.size, "tokens")
     return [_computed(lambda: _detokenized(request, texts))]
+
+
+def _ids_of_messages(
+    served: ServedModel, messages: Sequence[Mapping[str, Any]], tools: Sequence[ToolSpec]
+) -> list[int]:
+    """Return the tokens that a chat reads first; none where a model of single requests is not asked."""
+    generator = served.conversations
+    assert generator is not None
+    if not served.is_single_request:
+        return generator.prompt_ids(messages, tools)
+    spec = output_spec(has_tools=bool(tools), parallel=served.format.is_parallel)
+    prompt = first_prompt(generator, messages, tools, spec, DecodingConfig())
+    return [] if prompt is None else generator.prompt_ids(*prompt)
 
 
 def _computed(work: Callable[[], bytes], messages: Sequence[Mapping[str, Any]] = ()) -> TurnRequest:
