@@ -285,6 +285,60 @@ def test_an_echo_is_the_prompt_with_its_probabilities(dice: Running, prompt: Any
     assert len(told["tokens"]) == len(ids) + 3
 
 
+@pytest.mark.parametrize("prompt", ["Say: ", [83, 97, 121]])
+def test_a_prompt_can_be_scored_alone(dice: Running, prompt: Any) -> None:
+    """Law: with no token to write, the prompt is read and told as it is in front of a text; streamed, too."""
+    longer = choice_of(dice, prompt=prompt, echo=True, logprobs=2, max_tokens=1)
+    choice = choice_of(dice, prompt=prompt, echo=True, logprobs=2, max_tokens=0)
+    count = len(prompt)
+    assert choice["finish_reason"] == "length"
+    assert longer["text"].startswith(choice["text"])
+    assert choice["text"] == (prompt if isinstance(prompt, str) else "Say")
+    assert choice["logprobs"] == {name: told[:count] for name, told in longer["logprobs"].items()}
+    (_, told), *rest = [
+        (one["choices"][0]["text"], one["choices"][0]["logprobs"])
+        for one in chunks_of(dice, prompt=prompt, echo=True, logprobs=2, max_tokens=0)
+    ]
+    assert told == choice["logprobs"]
+    assert rest == [("", None)]
+    assert choice_of(dice, prompt=prompt, echo=True, max_tokens=0)["text"] == choice["text"]
+
+
+def test_nothing_is_written_where_nothing_is_asked_for(dice: Running) -> None:
+    """Law: no token costs no pass; the prompts are counted; a constraint changes nothing."""
+    feeds = dice.model.counter.feeds
+    body = {
+        "model": "talker",
+        "prompt": ["Say", "a"],
+        "n": 2,
+        "max_tokens": 0,
+        "guided_choice": ["b"],
+    }
+    found = dice.post("/v1/completions", body).json()
+    assert [(one["text"], one["finish_reason"]) for one in found["choices"]] == [("", "length")] * 4
+    usage = found["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (4, 0, 4)
+    assert dice.model.counter.feeds == feeds
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {"best_of": 1},
+        {"n": 2, "best_of": 2},
+        {"guided_choice": ["b"], "guided_decoding_backend": "xgrammar"},
+        {"structured_outputs": {"choice": ["b"], "disable_fallback": True}},
+    ],
+)
+def test_what_changes_nothing_is_taken(dice: Running, hints: dict[str, Any]) -> None:
+    """Law: as many candidates as choices, and which engine holds the constraint, are no difference."""
+    found = dice.post(
+        "/v1/completions", {"model": "talker", "prompt": "a", "max_tokens": 3, **hints}
+    )
+    assert found.status_code == 200, found.text
+    assert len(found.json()["choices"]) == hints.get("n", 1)
+
+
 # -- constraints ----------------------------------------------------------------------------------
 
 
@@ -355,13 +409,17 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": [-1]}, "prompt[0]", "greater"),
     ({"prompt": ["a"] * 200}, "prompt", "at most 136"),
     ({"n": 17}, "n", "at most 16"),
-    ({"max_tokens": 0}, "max_tokens", "greater"),
+    ({"max_tokens": -1}, "max_tokens", "greater"),
+    ({"max_tokens": 0, "prompt": ""}, "prompt", "no token"),
+    ({"max_tokens": 0, "guided_json": {"type": "blob"}}, "guided_json/type", "is no type"),
     ({"logprobs": 21}, "logprobs", "20"),
     ({"logprobs": True}, "logprobs", "integer"),
     ({"temperature": 3}, "temperature", "2"),
     ({"logit_bias": {"5000": 1}}, "logit_bias", "no token 5000"),
     ({"suffix": "end"}, "suffix", "does not support 'suffix'"),
-    ({"best_of": 2}, "best_of", "does not support 'best_of'"),
+    ({"best_of": 2}, "best_of", "as many texts as it returns"),
+    ({"best_of": 1, "n": 2}, "best_of", "as many texts as it returns"),
+    ({"guided_decoding_backend": "mine"}, "guided_decoding_backend", "does not support"),
     ({"prompt_logprobs": 1}, "prompt_logprobs", "does not support"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "streaming"),
     ({"tools": []}, "tools", "Unknown parameter"),
@@ -408,9 +466,13 @@ def test_a_format_of_text_beside_a_constraint_is_one_constraint(dice: Running) -
 def test_a_prompt_that_is_too_long(start: Start) -> None:
     """Law: a prompt that leaves no room in the model's context is a 400 about the prompt."""
     server = start((SAID,), ask=ASK, context=20)
-    answer = server.post("/v1/completions", {"model": "talker", "prompt": "x" * 30})
-    error = answer.json()["error"]
-    assert (answer.status_code, error["param"]) == (400, "prompt")
+    for most in ({}, {"max_tokens": 0}, {"max_tokens": 0, "echo": True, "logprobs": 1}):
+        answer = server.post("/v1/completions", {"model": "talker", "prompt": "x" * 30, **most})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, "prompt")
+    # One that fills it leaves no room to write, and can be scored.
+    choice = choice_of(server, prompt="x" * 20, max_tokens=0, echo=True, logprobs=1)
+    assert len(choice["logprobs"]["tokens"]) == 20
     assert error["code"] == "context_length_exceeded"
     # What room there is, is used.
     assert choice_of(server, prompt="x" * 12, max_tokens=100)["finish_reason"] == "length"

@@ -17,7 +17,7 @@ from callmemaybe.decoding.sampler import logsumexp
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.generation.config import DecodingConfig, vocabulary_of
 from callmemaybe.generation.local import LocalGenerator
-from callmemaybe.generation.result import TokenLogprob
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.turn import TurnSteps, TurnStream
 from callmemaybe.models.base import Model
 from callmemaybe.tools import TextDelta, ToolSpec
@@ -32,14 +32,21 @@ _SCORED = 32
 
 
 def text_prompt(
-    prompt: str | Sequence[int], *, has_begin: bool = True, is_echoed: bool = False
+    prompt: str | Sequence[int],
+    *,
+    has_begin: bool = True,
+    is_echoed: bool = False,
+    is_continued: bool = True,
 ) -> Message:
     """Return the one message of a turn of :class:`TextGenerator`.
 
     ``has_begin`` puts what the model's tokenizer begins texts with in front of a text; ids are read as they are.
     ``is_echoed`` makes the prompt the first text of the answer, with log-probabilities where those are asked for.
+    Unless it ``is_continued``, nothing is written behind it.
     """
-    found: dict[str, Any] = {"role": "user", "content": "", "begin": has_begin, "echo": is_echoed}
+    found: dict[str, Any] = {
+        "role": "user", "content": "", "begin": has_begin, "echo": is_echoed, "continue": is_continued
+    }  # fmt: skip
     return found | ({"content": prompt} if isinstance(prompt, str) else {"ids": list(prompt)})
 
 
@@ -69,10 +76,13 @@ class TextGenerator(LocalGenerator):
         if "ids" in message:
             message = {**message, "content": self.text_of(message["ids"])}
         spec = spec or OutputSpec(calls=False, no_call=True)
-        turn = super().stream([message], tools, spec, decoding)
+        config = decoding.over(self.decoding) if decoding else self.decoding
+        if message.get("continue", True):
+            turn = super().stream([message], tools, spec, decoding)
+        else:
+            turn = self._read(message, spec, config)
         if not message.get("echo"):
             return turn
-        config = decoding.over(self.decoding) if decoding else self.decoding
         tokens: list[TokenLogprob] = []
         return TurnStream(
             self._echoed(message, turn, config, tokens), turn.steps, tokens,
@@ -132,6 +142,14 @@ class TextGenerator(LocalGenerator):
             raise InputError("it has no token, and a model continues at least one", where="prompt")
         return list(ids)
 
+    def _read(self, message: Message, spec: OutputSpec, config: DecodingConfig) -> TurnStream:
+        """Return the turn that writes nothing; raise what is wrong with what it would write, all the same."""
+        self._constraint((), spec, [message], config)
+        count = len(self._prompt_ids([message], (), spec))
+        if self.model.context is not None and count > self.model.context:
+            raise self._too_long(count)
+        return TurnStream(_nothing(count), prompt_tokens=count)
+
     # -- the prompt as a part of the answer -------------------------------------------------------
 
     def _echoed(
@@ -165,6 +183,12 @@ class TextGenerator(LocalGenerator):
                 best = likeliest(row, None, top, lambda index: self.pieces_of([index])[0])
                 found.append(TokenLogprob(pieces[place], float(row[ids[place]]) - total, best))
         return found
+
+
+def _nothing(prompt_tokens: int) -> TurnSteps:
+    """Yield no step; return the turn that ends where its prompt does."""
+    yield from ()
+    return TurnResult(ended="length", prompt_tokens=prompt_tokens)
 
 
 def _names_in_front(model: Model) -> Iterator[str]:

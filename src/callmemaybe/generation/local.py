@@ -534,14 +534,16 @@ class LocalGenerator(TurnGenerator):
             room = context - tokens
             # Whatever the budget: no other would help.
             if room < constraint.matcher.remaining:
-                raise ModelError(
-                    f"the conversation takes {tokens} tokens, but the context of "
-                    f"{self.model.name!r} holds {context} with the answer; shorten it or use a model "
-                    "with a longer context"
-                )
+                raise self._too_long(tokens)
             most = min(most, room)
         check_budget(constraint.matcher.remaining, most)
         return most
+
+    def _too_long(self, tokens: int) -> ModelError:
+        return ModelError(
+            f"the conversation takes {tokens} tokens, but the context of {self.model.name!r} holds "
+            f"{self.model.context} with the answer; shorten it or use a model with a longer context"
+        )
 
     def _fit(
         self, request: list[int], prefix: list[int], shortest: int, config: DecodingConfig

@@ -24,6 +24,7 @@ from callmemaybe.server.common import (
 from callmemaybe.server.constraints import stated_answer
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
+    BACKENDS,
     MAX_STOPS,
     MAX_TOP_LOGPROBS,
     Bias,
@@ -78,7 +79,7 @@ class CompletionRequest(ConstraintFields):
 
     model: str
     prompt: Prompt
-    max_tokens: Count | None = None
+    max_tokens: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     temperature: Temperature | None = None
     top_p: Probability | None = None
     top_k: TopK | None = None
@@ -90,6 +91,7 @@ class CompletionRequest(ConstraintFields):
     seed: Seed | None = None
     stop: str | Annotated[list[str], Field(min_length=1, max_length=MAX_STOPS)] | None = None
     n: Count | None = None
+    best_of: Count | None = None
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     add_special_tokens: bool | None = None
@@ -114,8 +116,7 @@ class CompletionRequest(ConstraintFields):
 COMPLETION_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "allowed_token_ids": (None,),
     "bad_words": (None, []),
-    "best_of": (None, 1),
-    "guided_decoding_backend": (None,),
+    "guided_decoding_backend": BACKENDS,
     "guided_whitespace_pattern": (None,),
     "ignore_eos": (None, False),
     "include_stop_str_in_output": (None, False),
@@ -150,6 +151,11 @@ def parse(data: Any) -> CompletionRequest:
     request = parse_request(CompletionRequest, COMPLETION_NEUTRAL, data)
     if request.stream_options is not None and not request.stream:
         raise invalid_value("stream_options", "'stream_options' is only allowed when streaming.")
+    if request.best_of not in (None, request.n or 1):
+        raise unsupported(
+            "best_of", "This server writes as many texts as it returns: leave 'best_of' out, or give it "
+            "the value of 'n'.",
+        )  # fmt: skip
     return request
 
 
@@ -185,8 +191,9 @@ def turn_requests(request: CompletionRequest, served: ServedModel) -> list[TurnR
         if not isinstance(prompt, str):
             check_ids(prompt, texts.model.size, request.where_is(prompt))
         message = text_prompt(
-            prompt, has_begin=request.add_special_tokens is not False, is_echoed=bool(request.echo)
-        )
+            prompt, has_begin=request.add_special_tokens is not False,
+            is_echoed=bool(request.echo), is_continued=request.max_tokens != 0,
+        )  # fmt: skip
         for index in range(count):
             options = decoding_config(
                 config,

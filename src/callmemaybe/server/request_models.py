@@ -232,7 +232,7 @@ Choices = Annotated[list[Text], _FIRST, Field(min_length=1)]
 
 
 class StructuredOutputs(RequestObject):
-    """vLLM's form of a constraint: one of these says what the text is; the last three ask for nothing."""
+    """vLLM's form of a constraint: one of these says what the text is; the last three change nothing."""
 
     json_: Annotated[JsonSchema | Text | None, Field(alias="json")] = None
     regex: Text | None = None
@@ -242,7 +242,7 @@ class StructuredOutputs(RequestObject):
     structural_tag: None = None
     whitespace_pattern: None = None
     disable_any_whitespace: Literal[False] | None = None
-    disable_fallback: Literal[False] | None = None
+    disable_fallback: bool | None = None
     disable_additional_properties: Literal[False] | None = None
 
 
@@ -542,11 +542,15 @@ class ResponsesRequest(RequestObject):
     prompt_cache_key: str | None = None
 
 
+#: What holds texts to a constraint elsewhere; which one does changes no text that may come.
+BACKENDS = (None, "auto", "guidance", "lm-format-enforcer", "outlines", "xgrammar")
 #: Known parameters that are not supported, with the values that ask for nothing.
 CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "audio": (None,),
     "function_call": (None,),
     "functions": (None,),
+    "guided_decoding_backend": BACKENDS,
+    "guided_whitespace_pattern": (None,),
     "modalities": (None, ["text"]),
     "moderation": (None,),
     "prediction": (None,),
