@@ -474,6 +474,7 @@ def test_a_prompt_that_is_too_long(start: Start) -> None:
     choice = choice_of(server, prompt="x" * 20, max_tokens=0, echo=True, logprobs=1)
     assert len(choice["logprobs"]["tokens"]) == 20
     assert error["code"] == "context_length_exceeded"
+    assert "the context of 'talker' holds" in error["message"]
     # What room there is, is used.
     assert choice_of(server, prompt="x" * 12, max_tokens=100)["finish_reason"] == "length"
 

@@ -205,10 +205,15 @@ def test_nano_tells_its_tokens() -> None:
             {"messages": [{"role": "system", "content": "Be brief."}, *USER, *called, *USER], "tools": [WEATHER]},
             {"messages": USER},
             {"messages": [*USER, *called], "tools": [WEATHER]},
+            # It is asked here what else to call, and calls nothing.
+            {"messages": [{"role": "user", "content": "weather in Paris and set a timer for 5 minutes"}, *called],
+             "tools": [WEATHER]},
         ):  # fmt: skip
             told = answer(server, "/tokenize", **body)
             assert told["count"] == len(told["tokens"])
-            assert told["count"] == server.chat(**body).json()["usage"]["prompt_tokens"]
+            chat = server.chat(**body).json()
+            assert told["count"] == chat["usage"]["prompt_tokens"]
+        assert told["count"] > 10
     finally:
         server.close()
 

@@ -195,6 +195,7 @@ def application(
         name = name or model.model
     else:
         runner = batch = DecodeBatch(model, max_tasks=config.slots)
+        batch.name = name or model.name  # errors name it as requests do, not its folder
         prefixes = PrefixCache(batch, config.cache_bytes)
         generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
         cached_bytes = lambda: prefixes.memory  # noqa: E731

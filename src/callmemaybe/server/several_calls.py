@@ -92,11 +92,19 @@ def follow_up(
     values = [value for _, value in one.values()]
     said, low = text.casefold(), found.casefold()
     if not sure or not any(value in low and value not in said for value in values):
-        return TurnResult()
+        return cost_of(one.result)
     if not all(value in low or value in said for value in values):
-        return TurnResult()
+        return cost_of(one.result)
     yield tuple(call_events(one.result))
     return one.result
+
+
+def cost_of(result: TurnResult) -> TurnResult:
+    """Return a turn that came to nothing: only what it took."""
+    return TurnResult(
+        prompt_tokens=result.prompt_tokens, cached_tokens=result.cached_tokens,
+        tokens=result.tokens, forced=result.forced, passes=result.passes, seconds=result.seconds,
+    )  # fmt: skip
 
 
 def silent(turn: Turn) -> Turn:

@@ -24,7 +24,7 @@ from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
 from callmemaybe.server.framing import is_final, plain_conversation, request_within, text_parameter
-from callmemaybe.server.several_calls import Turn, call_parts, follow_up
+from callmemaybe.server.several_calls import Turn, call_parts, cost_of, follow_up
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallStarted,
@@ -157,6 +157,7 @@ class SingleRequestTurns:
     def run(self, options: DecodingConfig, opened: Opened) -> Turn:
         """Yield the events of each step; return the turn's result. ``opened`` gets each stream of the model."""
         request, spec, tools = self._request, self._spec, self._tools
+        more: TurnResult | None = None
         if spec.calls and any(map(is_final, self._allowed())):
             return (yield from self._call_final_last(options, opened))
         if request.results and tools and spec.calls and spec.answer is None:
@@ -179,7 +180,8 @@ class SingleRequestTurns:
                 )
         if isinstance(spec.answer, Mapping):
             return (yield from self._fill(spec.answer, options, opened))
-        return self._said(render_results(request.results) if request.results else NO_TEXT)
+        said = render_results(request.results) if request.results else NO_TEXT
+        return self._said(said, None if more is None else cost_of(more))
 
     def _allowed(self) -> Sequence[ToolSpec]:
         only = self._spec.only
@@ -236,7 +238,8 @@ class SingleRequestTurns:
         if more.calls or more.ended != "stop":
             return more
         call = partial(self._call, options=options, opened=opened)
-        return (yield from follow_up(call, self._request.text, made, found, tools, spec))
+        last = yield from follow_up(call, self._request.text, made, found, tools, spec)
+        return last if last.calls or not more.passes else more
 
     def _open_tools(self) -> Sequence[ToolSpec]:
         called = {name for name, _ in self._request.results}
