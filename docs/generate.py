@@ -153,6 +153,7 @@ the server is told in [Serve a model](../how-to/serve.md). The whole document in
 def server() -> str:
     """Return the reference of the server: addresses, parameters, statuses, and what it carries."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
+    import hostile
     from server import page
 
     from callmemaybe.server import (
@@ -212,6 +213,8 @@ def server() -> str:
     parts.append("## Errors\n\n" + _table(("status", "type in messages", "meaning"), statuses))
     results = ROOT / "benchmarks" / "results" / "server.json"
     parts.append("## Under load\n\n" + page(json.loads(results.read_text(encoding="utf-8"))))
+    costs = json.loads(results.with_name("hostile.json").read_text(encoding="utf-8"))
+    parts.append("## Hostile schemas\n\n" + hostile.page(costs))
     return "\n".join(parts)
 
 

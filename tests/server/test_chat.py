@@ -259,7 +259,7 @@ def test_what_no_grammar_says_is_checked_before_it_is_told(start: Start) -> None
         assert start(good).chat(**asked).status_code == 200
         server = start(bad)
         whole = server.chat(**asked)
-        assert (whole.status_code, whole.json()["error"]["code"]) == (500, "unmet_schema")
+        assert (whole.status_code, whole.json()["error"]["code"]) == (400, "unmet_schema")
         assert "[1,1] has non-unique elements" in whole.json()["error"]["message"]
         lines = server.chat(stream=True, **asked).text.split("\n\n")
         *told, last = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]

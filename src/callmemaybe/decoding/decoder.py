@@ -94,12 +94,16 @@ def _distinct(token: bytes) -> str:
     return token.decode(errors="backslashreplace")
 
 
-def check_budget(shortest: int, max_tokens: int) -> None:
-    """Raise BudgetError if the shortest output, in tokens, does not fit into ``max_tokens``."""
+def check_budget(shortest: int, max_tokens: int, *, is_bound: bool = False) -> None:
+    """Raise BudgetError if the shortest output, in tokens, does not fit into ``max_tokens``.
+
+    ``is_bound``: ``shortest`` is known to be no more than the tokens that it takes.
+    """
     if shortest > max_tokens:
+        much = f"{shortest} tokens or more" if is_bound else f"{shortest} tokens"
+        more = "ask for less, or allow more" if is_bound else "allow at least that many"
         raise BudgetError(
-            f"max_tokens is {max_tokens}, but the shortest valid answer takes {shortest} tokens; "
-            "allow at least that many"
+            f"max_tokens is {max_tokens}, but the shortest valid answer takes {much}; {more}"
         )
 
 

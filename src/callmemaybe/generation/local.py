@@ -202,6 +202,8 @@ class LocalGenerator(TurnGenerator):
         prefix = self._prefix(tools)
         request = self._encode(self.format.request(messages, tools, self._controls))
         most = config.budget
+        # Quick, however much must be written.
+        check_budget(shared.matcher.least_remaining, most, is_bound=True)
         check_budget(shared.shortest_call, most)
         request, omitted, room = self._fit(request, prefix, shared.shortest_call, config)
         constraint = shared
@@ -224,6 +226,7 @@ class LocalGenerator(TurnGenerator):
         """Compile the constraint for single requests with these tools, and raise what is wrong with it."""
         shared = self._shared_constraint(tools, spec, self.decoding)
         self._prefix(tools)
+        check_budget(shared.matcher.least_remaining, self.decoding.budget, is_bound=True)
         check_budget(shared.shortest_call, self.decoding.budget)
         self._strategy(self.decoding)
 
@@ -488,7 +491,10 @@ class LocalGenerator(TurnGenerator):
     def _prompt_ids(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec
     ) -> list[int]:
-        return self._encode(self._prompt_parts(messages, tools, spec))
+        parts = self._prompt_parts(messages, tools, spec)
+        size = sum(len(part.encode(errors="replace")) for part in parts if isinstance(part, str))
+        self._room(size // self.vocabulary.longest, is_bound=True)  # far too long: not even encoded
+        return self._encode(parts)
 
     def _prompt_parts(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec
@@ -529,19 +535,34 @@ class LocalGenerator(TurnGenerator):
     def _budget(self, constraint: Constraint, tokens: int, config: DecodingConfig) -> int:
         """Return how many tokens a turn behind a prompt of ``tokens`` may take."""
         most = config.budget
-        context = self.model.context
-        if context is not None:
-            room = context - tokens
-            # Whatever the budget: no other would help.
-            if room < constraint.matcher.remaining:
-                raise self._too_long(tokens)
-            most = min(most, room)
-        check_budget(constraint.matcher.remaining, most)
-        return most
+        room = self._room(tokens)
+        matcher = constraint.matcher
+        # What is far too long need not be counted to the last token.
+        for is_bound in (True, False):
+            shortest = matcher.least_remaining if is_bound else matcher.remaining
+            if room is not None and room < shortest:  # whatever the budget: no other would help
+                raise ModelError(
+                    f"the conversation takes {tokens} tokens and the shortest answer {shortest}"
+                    f"{' or more' if is_bound else ''}, but the context of {self.model.name!r} holds "
+                    f"{self.model.context}; shorten the conversation, ask for less, or use a model with a "
+                    "longer context"
+                )
+            check_budget(shortest, most, is_bound=is_bound)
+        return most if room is None else min(most, room)
 
-    def _too_long(self, tokens: int) -> ModelError:
+    def _room(self, tokens: int, *, is_bound: bool = False) -> int | None:
+        """Return how many tokens the context holds behind a prompt of ``tokens``; None without a limit."""
+        context = self.model.context
+        if context is None:
+            return None
+        if tokens >= context:
+            raise self._too_long(tokens, is_bound=is_bound)
+        return context - tokens
+
+    def _too_long(self, tokens: int, *, is_bound: bool = False) -> ModelError:
+        much = f"{tokens} tokens or more" if is_bound else f"{tokens} tokens"
         return ModelError(
-            f"the conversation takes {tokens} tokens, but the context of {self.model.name!r} holds "
+            f"the conversation takes {much}, but the context of {self.model.name!r} holds "
             f"{self.model.context} with the answer; shorten it or use a model with a longer context"
         )
 

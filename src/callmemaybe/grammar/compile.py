@@ -12,13 +12,13 @@ from itertools import count
 from typing import Any, TypeVar
 
 from callmemaybe.grammar.automata.tree import TreeAutomaton
-from callmemaybe.grammar.automaton import WORK_BUDGET, Automaton
+from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import Grammar
 
 #: Automata in the cache. Each holds only the states that were visited.
 CACHE_SIZE = 64
 #: Steps (see ``WORK_BUDGET``) that all cached automata may have taken together: some hundred megabytes.
-CACHE_STEPS = WORK_BUDGET
+CACHE_STEPS = 1_000_000
 #: Requests between two trims of the cache: one takes about as long as a token.
 TRIM_INTERVAL = 32
 

@@ -10,14 +10,15 @@ to the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.automaton import Automaton, report_progress
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.cache import ENDED, StateEntry, VocabularyTables
 from callmemaybe.matching.mask_fastpath import MAX_BRANCHES
@@ -32,6 +33,11 @@ TEXT_BYTES = frozenset(
 )
 
 REPRESENTATIVE_CACHE_SIZE = 4096
+#: Bytes of a text that must come between two reports of progress, and those that take as long as a step.
+_REPORTED, _BYTES_PER_STEP = 1024, 4
+_NOWHERE: frozenset[tuple[int, int]] = frozenset()
+#: Tokens that are counted one by one, whatever the budget.
+_COUNTED = 4096
 #: More tokens than any budget.
 NEVER = 1 << 62
 
@@ -74,20 +80,21 @@ class _Plan(NamedTuple):
     """Where one token leads from each offset in a state's run: within the run, and beyond it."""
 
     after: int
-    within: list[list[int]]
-    beyond: list[set[_RunOffset]]
+    within: list[Sequence[int]]
+    beyond: list[AbstractSet[_RunOffset]]
     needs: set[int]
 
     def solve(self, known: Mapping[int, list[float]]) -> list[float]:
         """Return the fewest tokens from each offset of the run, given those of all it ``needs``."""
         size = len(self.within)
         found = [math.inf] * size
+        found.append(known[self.after][0] if self.after in known else math.inf)
         for offset in range(size - 1, -1, -1):
-            ways = [
-                found[end] if end < size else known[self.after][0] for end in self.within[offset]
-            ]
-            ways += [known[target][at] for target, at in self.beyond[offset]]
-            found[offset] = 1 + min(ways, default=math.inf)
+            fewest = min([found[end] for end in self.within[offset]], default=math.inf)
+            for target, at in self.beyond[offset]:
+                fewest = min(fewest, known[target][at])
+            found[offset] = 1 + fewest
+        found.pop()
         return found
 
 
@@ -104,23 +111,27 @@ def _plan(
         }
         _reach(tables, vocabulary, automaton, 0, state, points)
         return _Plan(state, [[]], [points], {target for target, _ in points})
-    within: list[list[int]] = []
-    beyond: list[set[_RunOffset]] = []
+    within: list[Sequence[int]] = []
+    beyond: list[AbstractSet[_RunOffset]] = []
+    needs = {after}
     for start in range(len(run)):
-        ends: list[int] = []
-        points = set()
+        if not start % _REPORTED:
+            report_progress(_REPORTED // _BYTES_PER_STEP)
+        ends: tuple[int, ...] = ()
         node = 0
         for at in range(start, len(run)):
             node = trie.child(node, run[at])
             if node < 0:
+                beyond.append(_NOWHERE)
                 break
             if trie.own_[node]:
-                ends.append(at + 1)
+                ends += (at + 1,)
         else:
+            points = set()
             _reach(tables, vocabulary, automaton, node, after, points)
+            beyond.append(points)
+            needs.update(target for target, _ in points)
         within.append(ends)
-        beyond.append(points)
-    needs = {after}.union(*({target for target, _ in points} for points in beyond))
     return _Plan(after, within, beyond, needs)
 
 
@@ -189,12 +200,14 @@ def within_budget(
     if entry.max_needed < budget or state == ENDED:
         return entry.allowed
     by_budget = entry.by_budget
-    if by_budget is None:
-        by_budget = _by_budget(tables, vocabulary, automaton, state)
-        tables.set_budgets(entry, by_budget)
+    if by_budget is None or budget > entry.budgets_to:
+        counted = max(budget, _COUNTED)
+        by_budget = _by_budget(tables, vocabulary, automaton, state, counted)
+        tables.set_budgets(entry, by_budget, counted)
         most, every = by_budget[-1] if by_budget else (NEVER, EMPTY)
         # After a token that is in none of the sets, the vocabulary cannot spell any end.
-        entry.max_needed = most if every.count == entry.allowed.count else NEVER
+        is_known = every.count == entry.allowed.count and most <= counted
+        entry.max_needed = most if is_known else NEVER
     best = EMPTY
     for needed, allowed in by_budget:
         if needed >= budget:
@@ -219,9 +232,13 @@ def max_needed(vocabulary: Vocabulary, automaton: Automaton, entry: StateEntry) 
 
 
 def _by_budget(
-    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int, most: int
 ) -> list[tuple[int, TokenSet]]:
-    """Return (tokens needed afterwards, all tokens that need at most so many), ascending."""
+    """Return (tokens needed afterwards, all tokens that need at most so many), ascending.
+
+    Where more than ``most`` are needed for certain, as few as there may be stand for those needed: counting would
+    take long.
+    """
     walk = walk_tokens(tables, automaton, state)
     # Tokens, and a state they all lead to.
     groups: list[tuple[npt.NDArray[np.integer], int]] = []
@@ -241,7 +258,10 @@ def _by_budget(
     needs = np.full(vocabulary.size, NEVER, np.int64)
     steps: set[int] = set()
     for members, target in groups:
-        need = remaining(tables, vocabulary, automaton, target)
+        need: float = NEVER if target == ENDED else automaton.min_remaining(target)
+        need = -(-need // vocabulary.longest) if need < NEVER else need
+        if need <= most or need >= NEVER:
+            need = remaining(tables, vocabulary, automaton, target)
         needs[members] = NEVER if need == math.inf else int(need)
         steps.update([int(need)] if need < math.inf else [])
     return [(step, tables.sets.from_ids(np.flatnonzero(needs <= step))) for step in sorted(steps)]

@@ -32,11 +32,13 @@ class StateEntry:
     ``targets`` are the states that tokens lead to, or states before those on the way; from ``forks``
     tokens may lead into any branch; in ``lexemes`` they may stay.
     ``max_needed`` bounds the fewest tokens to an end after any allowed token (UNKNOWN: not computed yet).
-    ``by_budget`` are (tokens needed afterwards, all tokens that need at most so many), ascending; see
-    ``budget.py``.
+    ``by_budget`` are (tokens needed afterwards, all tokens that need at most so many), ascending, exact for
+    budgets up to ``budgets_to``; see ``budget.py``.
     """
 
-    __slots__ = ("allowed", "by_budget", "forks", "lexemes", "max_needed", "targets")
+    __slots__ = (
+        "allowed", "budgets_to", "by_budget", "forks", "lexemes", "max_needed", "targets",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class StateEntry:
         self.forks = forks
         self.max_needed = UNKNOWN
         self.by_budget: list[tuple[int, TokenSet]] | None = None
+        self.budgets_to = 0
 
 
 class AutomatonTables:
@@ -120,9 +123,11 @@ class VocabularyTables:
             found = runs[state] = automaton.forced(state)
         return found
 
-    def set_budgets(self, entry: StateEntry, by_budget: list[tuple[int, TokenSet]]) -> None:
-        """Store the sets by budget of an entry; only the last few entries keep theirs."""
-        entry.by_budget = by_budget
+    def set_budgets(
+        self, entry: StateEntry, by_budget: list[tuple[int, TokenSet]], most: int
+    ) -> None:
+        """Store the sets by budget of an entry, exact up to ``most``; only the last few entries keep theirs."""
+        entry.by_budget, entry.budgets_to = by_budget, most
         self._with_budgets.append(entry)
         if len(self._with_budgets) > BUDGET_SETS_CACHE_SIZE:
             self._with_budgets.popleft().by_budget = None

@@ -280,6 +280,14 @@ class Matcher:
         """
         return budgets.needed(self._tables, self._vocabulary, self._automaton, self._state)
 
+    @property
+    def least_remaining(self) -> int:
+        """At most :attr:`remaining`, by bytes alone: quick, however long the completion is."""
+        if self._state == ENDED:
+            return 0
+        least = self._automaton.min_remaining(self._state)
+        return -(-least // self._vocabulary.longest)
+
     def fits(self, budget: int) -> bool:
         """Whether ``remaining <= budget``; without counting tokens where the number of bytes decides."""
         return budgets.fits(self._tables, self._vocabulary, self._automaton, self._state, budget)

@@ -42,12 +42,14 @@ from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
 from callmemaybe.server.scheduler import PendingRequest, TurnScheduler
 from callmemaybe.server.single_request import read_conversation
-from callmemaybe.server.turns import TurnUpdate, finish_reason
+from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
 
 _LOG = logging.getLogger("callmemaybe.server")
 #: nginx's status for a client that closed the connection; in logs and metrics only.
 CLIENT_GONE = 499
 _MAX_ID_LENGTH = 128
+#: Bytes of a body from which on it is read beside what else the server does: it takes milliseconds.
+LARGE_BODY = 32_768
 INTERFACES = (
     chat.INTERFACE, responses.INTERFACE, completions.INTERFACE, messages.COUNT_INTERFACE,
     messages.INTERFACE, tokens.TOKENIZE_INTERFACE, tokens.DETOKENIZE_INTERFACE,
@@ -192,9 +194,15 @@ class ServerApp:
     def _complete(self, interface: Interface) -> Handler:
         async def complete(request: Request) -> Response:
             summary: RequestSummary = request.state.summary
-            body = interface.parse(await read_json(request, self._config))
+            data = await read_json(request, self._config)
+
+            def read() -> tuple[Any, Sequence[TurnRequest]]:
+                body = interface.parse(data)
+                return body, interface.turn_requests(body, self.served)
+
+            is_large = request.state.body_size > LARGE_BODY
+            body, turns = await asyncio.to_thread(read) if is_large else read()
             summary.model, summary.is_stream = self.served.name, bool(body.stream)
-            turns = interface.turn_requests(body, self.served)
             if self.served.is_single_request and turns[0].messages:
                 request.state.unread = self._unread(turns[0].messages)
             pending = self.scheduler.submit(summary.client, turns)

@@ -74,6 +74,7 @@ async def read_json(request: Request, config: ServerConfig) -> Any:
             code="unsupported_content_encoding",
         )  # fmt: skip
     body = await read_body(request, config)
+    request.state.body_size = len(body)
     try:
         text = body.decode()
         value = loads(text, max_digits=MAX_DIGITS)

@@ -113,8 +113,8 @@ def api_error(error: BaseException) -> ApiError:
         return _model_error(str(error))
     if isinstance(error, DuplicateKeyError):
         return ApiError(500, str(error), code="repeated_key")
-    if isinstance(error, SchemaViolationError):
-        return ApiError(500, str(error), code="unmet_schema")
+    if isinstance(error, SchemaViolationError):  # of a schema that no grammar can hold to
+        return ApiError(400, str(error), code="unmet_schema")
     if isinstance(error, CallMeMaybeError):
         return ApiError(500, str(error), code="engine_error")
     return ApiError(500, "The server had an error; its log says which.", code="internal_error")

@@ -25,6 +25,8 @@ _NAMED = frozenset((
 _DATA = frozenset(("enum", "const", "default", "examples", "example"))
 #: The largest automaton of a pattern, in bytes, where matching must take linear time.
 _PATTERN_SIZE = 10 * 1024 * 1024
+#: Characters of all patterns of a schema: the validator takes some hundred bytes for each.
+_MOST_PATTERN = 200_000
 #: Regex engines differ in word boundaries (ASCII words in ECMA-262), properties (the version of Unicode)
 #: and the dot (which characters end a line). They agree on every other escape.
 _COMMON_ESCAPE, _ENGINE_DEPENDENT = re.compile(r"\\[^bBpP]", re.DOTALL), re.compile(r"\\[bBpP]|\.")
@@ -123,6 +125,25 @@ class ValidationProblem(NamedTuple):
     kind: Any
 
 
+def check_patterns(schema: Any) -> None:
+    """Raise InputError if a schema's patterns have more characters than a validator can be asked to read."""
+    characters = 0
+    stack = [schema]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, dict):
+            pattern, keys = value.get("pattern"), value.get("patternProperties")
+            characters += len(pattern) if isinstance(pattern, str) else 0
+            characters += sum(map(len, keys)) if isinstance(keys, dict) else 0
+            stack += value.values()
+    if characters > _MOST_PATTERN:
+        raise InputError(
+            f"its patterns have {characters:,} characters; at most {_MOST_PATTERN:,} are read"
+        )
+
+
 def validator_for(
     schema: Any, *, formats: bool | None = None, linear: bool = False
 ) -> SchemaValidator:
@@ -137,6 +158,7 @@ def validator_for(
     patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE) if linear else None
     try:
         standard = normalize_dialect(schema)
+        check_patterns(standard)
         counter = WorkCounter(standard)
         validator = jsonschema_rs.validator_for(
             standard, validate_formats=formats, pattern_options=patterns, retriever=_no_network

@@ -121,6 +121,11 @@ class Vocabulary:
         return MappingProxyType({index: text for text, index in self.controls.items()})
 
     @cached_property
+    def longest(self) -> int:
+        """The bytes of the longest token: a text of n bytes takes at least n / longest tokens."""
+        return max(map(len, self.tokens), default=0) or 1
+
+    @cached_property
     def single_bytes(self) -> Mapping[int, int]:
         """The id of each byte that is a token by itself (the lowest id where there are several)."""
         trie = self.trie

@@ -19,6 +19,8 @@ _MISSPELT = 0.7
 _MIN_LETTERS = 3
 #: Longer words are nobody's typing, and all of their parts would take the square of their length.
 _MAX_LETTERS = 40
+#: Among more words than these, only words themselves are found: the index of misspelt ones takes seconds.
+_MOST_MISSPELT = 20_000
 #: Words of a request that are read: more than a context holds of them would only take time.
 _MOST_WORDS = 4000
 _WORD = re.compile(r"[^\W_]+")
@@ -27,6 +29,8 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text without case, accents, and what joins them (``light.kitchen_1``)."""
+    if text.isascii():
+        return _WORD.findall(text.lower())
     plain = unicodedata.normalize("NFKD", text).casefold()
     return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
 
@@ -52,7 +56,10 @@ class ValueIndex:
             for word in dict.fromkeys(words):
                 self._having.setdefault(word, []).append(place)
         self._misspelt: dict[str, set[str]] = {}
-        for word in counts:
+        may_be_misspelt = [
+            word for word in counts if len(word) >= _MIN_LETTERS and not word.isdecimal()
+        ]
+        for word in may_be_misspelt if len(may_be_misspelt) <= _MOST_MISSPELT else ():
             for part in _without_a_letter(word):
                 self._misspelt.setdefault(part, set()).add(word)
 

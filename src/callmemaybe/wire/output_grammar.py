@@ -18,7 +18,7 @@ from callmemaybe.grammar.automaton import BUDGET_EXCEEDED
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
-from callmemaybe.grammar.json_schema.document import DeferredCheck
+from callmemaybe.grammar.json_schema.document import DeferredCheck, SchemaTooLarge
 from callmemaybe.grammar.json_schema.grounding import uses_grounding
 from callmemaybe.grammar.nodes import (
     EMPTY,
@@ -427,7 +427,7 @@ class OutputGrammarBuilder:
             or (ground is None and uses_grounding(schema))
         ):
             raise error
-        if error.message.startswith(BUDGET_EXCEEDED):
+        if isinstance(error, SchemaTooLarge) or error.message.startswith(BUDGET_EXCEEDED):
             raise error
         return []
 

@@ -33,7 +33,7 @@ from callmemaybe.grammar.nodes import NOTHING, Node
 
 #: The steps (see ``automaton.WORK_BUDGET``) that one schema may take to become a node, over all automata that are
 #: searched on the way. The largest of 800 schemas of MaskBench takes 73,000. Set it to allow more or less.
-MAX_STEPS = 500_000
+MAX_STEPS = 250_000
 #: In which order the keys of an object may come.
 ORDERS = ("schema", "any")
 
@@ -113,12 +113,15 @@ def json_schema_node(
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
     unordered = order == "any"
     source = GroundingSource(ground) if isinstance(ground, str) else ground
-    if source is None and not unordered and remotes is None and STYLES.get(style.name) is style:
-        found = _fast_path(schema, style, prefix, additional, may_defer=checks is not None)
-        if found is not None:
-            return found
+    is_plain = (
+        source is None and not unordered and remotes is None and STYLES.get(style.name) is style
+    )
     try:
         with steps_limited(MAX_STEPS, lambda: SchemaTooLarge(MAX_STEPS)):
+            if is_plain:
+                found = _fast_path(schema, style, prefix, additional, may_defer=checks is not None)
+                if found is not None:
+                    return found
             document = SchemaDocument(schema, remotes, checks=checks, ground=source)
             try:
                 node, rules = _emitted(document, style, prefix, additional, unordered)

@@ -160,6 +160,7 @@ class FastPath:
         for name in required:
             if type(name) is not str or name not in properties:
                 return None
+        required = frozenset(required)
         values: list[Node] = []
         for name, inner in properties.items():
             # Most members are of a type without restrictions.

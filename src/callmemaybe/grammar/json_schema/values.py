@@ -25,6 +25,8 @@ from callmemaybe.grammar.nodes import EMPTY, Node, byte_set, lexeme, lit, opt, r
 
 #: Texts of one constant array or object.
 _MANY = 16
+#: Integers up to here are floats without loss, and written without an exponent.
+_EXACT = 2**53
 #: Digits of a number of a schema, written without exponent (as many as Python's int() reads): 1e999999999
 #: is ten characters long, and its digits would fill the memory.
 DIGITS = 4_300
@@ -140,6 +142,8 @@ def spellings(value: Any, kinds: int, separators: tuple[str, str] | None) -> lis
 
 def number_texts(value: float | Decimal, kinds: int) -> list[str]:
     """Return the texts of a number: as integer, and as float, where the kinds allow it."""
+    if isinstance(value, int) and abs(value) <= _EXACT:
+        return [str(value), f"{value}.0"] if kinds & FRACTION else [str(value)]
     number = Fraction(value) if isinstance(value, int) else exact(value)
     if number.denominator != 1:
         return [json.dumps(value) if isinstance(value, float) else _plain(number)]

@@ -83,7 +83,7 @@ def form(tool: ToolSpec, request: str = "") -> str:
     properties = tool.parameters.get("properties")
     if not isinstance(properties, Mapping):
         return ""
-    required = tool.parameters.get("required") or ()
+    required = _required(tool.parameters)
     lines: list[tuple[str, str, str]] = []
     size = -1
     for name, inner in properties.items():
@@ -151,18 +151,23 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return
+    required = _required(schema)
     for name, inner in properties.items():
         description = inner.get("description") if isinstance(inner, Mapping) else None
-        yield _described(_field(name, inner, schema, values_or_kind), description)
+        yield _described(_field(name, inner, required, values_or_kind), description)
+
+
+def _required(schema: Mapping[str, Any]) -> frozenset[Any]:
+    return frozenset(schema.get("required") or ())
 
 
 def _field(
     name: str,
     inner: Any,
-    schema: Mapping[str, Any],
+    required: frozenset[Any],
     write_values: Callable[[Sequence[Any]], str],
 ) -> str:
-    mark = "" if name in (schema.get("required") or ()) else "?"
+    mark = "" if name in required else "?"
     return f"{name}{mark} {type_text(inner, write_values)}"
 
 
@@ -187,7 +192,15 @@ def has_many_values(tool: ToolSpec) -> bool:
 
 
 def _all_values(values: Sequence[Any]) -> str:
-    return "|".join(dumps(value, compact=True) for value in values)
+    """Write the values of an enum; of too many to be shown, as many as tell so."""
+    texts: list[str] = []
+    length = -1
+    for value in values:
+        texts.append(dumps(value, compact=True))
+        length += len(texts[-1]) + 1
+        if length > MAX_TYPE_LENGTH:
+            break
+    return "|".join(texts)
 
 
 def values_or_kind(values: Sequence[Any]) -> str:
@@ -234,7 +247,8 @@ def type_text(schema: Any, write_values: Callable[[Sequence[Any]], str] = _all_v
     if kind == "object":
         properties = schema.get("properties")
         fields = properties.items() if isinstance(properties, Mapping) else ()
-        texts = (_field(name, inner, schema, write_values) for name, inner in fields)
+        required = _required(schema)
+        texts = (_field(name, inner, required, write_values) for name, inner in fields)
         return "{" + ",".join(texts) + "}"
     if kind == "string":
         return str(schema.get("format", "string"))

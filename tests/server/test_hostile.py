@@ -1,0 +1,61 @@
+"""Whatever schema comes, the server answers or refuses it in one sentence, soon, and lives on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="the server's extra is not installed")
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from hostile import MOST_MEMORY, STATUSES, Server
+from hostile_cases import SCHEMAS, TOOL_LISTS, bodies
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+#: Timings are for the benchmark; here a machine may be many times slower.
+PATIENCE = 30.0
+#: Those that take a second or more, together half of the time.
+LONG = frozenset((
+    "a chain of 20,000 references", "one value of 100,000", "one number of 100,000", "one object of 20,000",
+    "20,000 properties", "20,000 required properties", "anyOf of 5,000 objects", "500 functions", "oneOf of 300 overlapping",
+    "hard propertyNames", "30 times if and then", "50 to 60 items that contain",
+))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
+
+
+def _is_fine(server: Server, case: str) -> None:
+    for interface, body in bodies(case, "nano"):
+        cost = server.cost(case, interface, body)
+        assert cost.status in STATUSES, cost
+        assert (cost.status == 200) == (not cost.message), cost
+        assert "\n" not in cost.message
+        assert cost.seconds < PATIENCE, cost
+        assert cost.memory < MOST_MEMORY, cost
+
+
+@pytest.mark.parametrize("case", sorted({*SCHEMAS, *TOOL_LISTS} - LONG))
+def test_a_hostile_schema_is_answered_or_refused(server: Server, case: str) -> None:
+    """Never an error of the server, never much memory; /healthz answers meanwhile."""
+    _is_fine(server, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", sorted(LONG))
+def test_a_long_hostile_schema_is_answered_or_refused(server: Server, case: str) -> None:
+    """The same for those that take a second."""
+    _is_fine(server, case)
+
+
+def test_what_stays_after_all_of_them_is_as_good_as_new(server: Server) -> None:
+    """An ordinary request is answered as before."""
+    body = next(text for _, text in bodies("200 items that all differ", "nano"))
+    assert server.ask(body).status_code == 200
+    assert server.process.poll() is None
