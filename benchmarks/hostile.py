@@ -198,7 +198,9 @@ def main() -> int:
         f"{len(results['costs'])} requests, {len(bad)} that cost too much or failed; memory {results['first']} -> {results['last']} MiB"
     )
     if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        costs = ",\n".join(json.dumps(cost) for cost in results.pop("costs"))
+        rest = json.dumps(results)[1:]
+        arguments.output.write_text(f'{{"costs": [\n{costs}\n], {rest}\n', encoding="utf-8")
     return 1 if bad else 0
 
 
