@@ -104,14 +104,18 @@ def test_any_order_means_every_order(form: Format) -> None:
 def test_keys_that_are_no_words_in_any_order() -> None:
     """Law: where a key needs quotes it keeps them; where that takes tokens, any order is refused."""
     tools = [ToolSpec("f", parameters={"type": "object", "properties": {"a b": {}, "c>\nd": {}}})]
+    call = ToolCall("f", '{"c>\\nd": 1, "a b": {"a b": 2}}')
     for form in map(formats.get, formats.names()):
-        if form.name in {"gemma4", "functiongemma", "qwen3_coder"}:
+        try:
+            parts = form.render([call], tools=tools)
+        except InputError:
+            parts = None
+        if parts is None or form.name in {"gemma4", "functiongemma"}:
             with pytest.raises(UnsupportedSchema, match="in any order"):
                 form.output_grammar(tools, OutputSpec(order="any"))
             continue
         automaton = automaton_of(form.output_grammar(tools, OutputSpec(order="any")))
-        call = ToolCall("f", '{"c>\\nd": 1, "a b": {"a b": 2}}')
-        assert accepts(automaton, form.render([call], tools=tools))
+        assert accepts(automaton, parts)
 
 
 def _needs(name: str, kind: str) -> dict[str, Any]:

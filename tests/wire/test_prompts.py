@@ -227,7 +227,7 @@ def test_formats_are_told_by_their_signs(
 def test_an_unknown_model_is_not_guessed() -> None:
     """Without a sign the error lists what one may choose."""
     for template, controls in (("<function=", CHATML), (None, frozenset[str]())):
-        with pytest.raises(ModelError, match="hermes, json_list"):
+        with pytest.raises(ModelError, match="hermes, hunyuan_a13b"):
             formats.detect(template, controls)
     with pytest.raises(InputError, match="hermes"):
         formats.get("nonsense")

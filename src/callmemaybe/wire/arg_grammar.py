@@ -9,6 +9,7 @@ automata over other escapes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -51,6 +52,7 @@ from callmemaybe.jsonio import dumps
 from callmemaybe.wire.arg_syntax import (
     BARE_BYTES,
     ArgSyntax,
+    TopLevelMarks,
     argument_kinds,
     ends_early,
     is_bare,
@@ -113,6 +115,8 @@ class _ArgGrammarBuilder:
         self._rules = rules
         self._built: dict[tuple[Node, bool], Node] = {}
         self._named_rules: set[str] = set()
+        #: Whether the mark in front of a key stands elsewhere.
+        self._is_marked = False
         #: Rules that are referred to and not built yet.
         self.pending: list[str] = []
 
@@ -166,7 +170,7 @@ class _ArgGrammarBuilder:
             is_top = top and depth == 0
             at += 1
             if is_top and marks is not None and _is_brace(part, "{}"):
-                found.append(lit(marks.begin if _is_brace(part, "{") else marks.end))
+                found.append(self._marks(marks.begin if _is_brace(part, "{") else marks.end))
             elif is_top and is_key:
                 end = _end_of_value(parts, at + 1)
                 found.append(self._member(part, seq(*parts[at + 1 : end])))
@@ -182,6 +186,9 @@ class _ArgGrammarBuilder:
 
     def _unordered(self, node: Unordered, top: bool) -> Node:
         """Build members in any order; each key is spelled in one way, so that the keys stay words."""
+        marks = self._syntax.top
+        if top and marks and (self._syntax.tokens or marks.after_json_key is not None):
+            return self._marked_members(node, marks)
         members = node.members
         written = sorted(
             (self._key_prefix(json.loads(key), top), self._value(key, value, top),
@@ -196,6 +203,40 @@ class _ArgGrammarBuilder:
             Members(keys, values, needed, comma, extra, last),
             node.unwritten, node.at_least, node.at_most, node.has_members, node.last_is_due,
         )  # fmt: skip
+
+    def _marked_members(self, node: Unordered, marks: TopLevelMarks) -> Node:
+        """Build the members of the arguments where their marks hold control tokens.
+
+        No key can be a word that begins with a token, so the mark in front of a key stands in front of
+        the first member, and between two as a comma does.
+        """
+        members, before = node.members, self._marks(marks.before_key)
+        end = marks.key_end
+        lead = re.split("|".join(map(re.escape, self._syntax.tokens)) or "$", end)[0]
+        written: list[tuple[bytes, Node, int]] = []
+        for index, (quoted, value) in enumerate(zip(members.keys, members.values, strict=True)):
+            key = json.loads(quoted)
+            if ends_early(key, self._syntax.text_stop(end)):
+                raise UnsupportedSchema(
+                    f"this format cannot write the key {key!r} in any order", pointer=""
+                )
+            assert isinstance(value, Concat)
+            kinds = argument_kinds(key, self._schema)
+            rest = self._behind_key(marks, seq(*value.parts[1:]), kinds, skip=len(lead))
+            tail = seq(rest, self._marks(marks.after_value))
+            written.append((f"{key}{lead}".encode(), tail, members.required >> index & 1))
+        written.sort(key=lambda one: one[0])
+        self._is_marked = True
+        extra, last = (self.node(one, top=True) for one in (members.extra, members.last))
+        self._is_marked = False
+        keys, values = tuple(one[0] for one in written), tuple(one[1] for one in written)
+        needed = sum(must << index for index, (*_, must) in enumerate(written))
+        some = Unordered(
+            Members(keys, values, needed, before, extra, last),
+            node.unwritten, max(node.at_least, 1), node.at_most, node.has_members, node.last_is_due,
+        )  # fmt: skip
+        may_be_empty = node.at_least <= 0 and not node.required_count
+        return alt(seq(before, some), lit("") if may_be_empty else NOTHING)
 
     def _key_prefix(self, key: str, top: bool) -> bytes:
         """Return a key with the marks before and behind it."""
@@ -221,7 +262,7 @@ class _ArgGrammarBuilder:
         if not self._syntax.raw:
             return seq(self.node(inner, top=False), lit(marks.after_value))
         kinds = argument_kinds(json.loads(key), self._schema)
-        return seq(self._raw(inner, kinds, marks.after_value), lit(marks.after_value))
+        return seq(self._raw(inner, kinds), self._marks(marks.after_value))
 
     # -- members of the arguments ---------------------------------------------------------------
 
@@ -235,13 +276,34 @@ class _ArgGrammarBuilder:
                        lit(marks.after_value))  # fmt: skip
         known = json.loads(key.data) if isinstance(key, Literal) else None
         kinds = argument_kinds(known, self._schema) if known is not None else _BOTH
-        value_node = self._raw(value, kinds, marks.after_value)
-        key_node = _without(respell_strings(key, ""), marks.after_key)
-        return seq(lit(marks.before_key), key_node, lit(marks.after_key), value_node,
-                   lit(marks.after_value))  # fmt: skip
+        key_node = _without(respell_strings(key, ""), syntax.text_stop(marks.key_end))
+        before = "" if self._is_marked else marks.before_key
+        return seq(self._marks(before), key_node, self._behind_key(marks, value, kinds),
+                   self._marks(marks.after_value))  # fmt: skip
 
-    def _raw(self, value: Node, kinds: frozenset[str], stop: str) -> Node:
-        """Build a value that ends with ``stop``: strings as they are, all else as JSON."""
+    def _marks(self, mark: str) -> Node:
+        return seq(*(lit(one) if isinstance(one, str) else one for one in self._syntax.split(mark)))
+
+    def _behind_key(
+        self, marks: TopLevelMarks, value: Node, kinds: frozenset[str], skip: int = 0
+    ) -> Node:
+        """Build the mark behind a key (from ``skip`` on) and the value; it may say what kind that is."""
+        if marks.after_json_key is None:
+            return seq(self._marks(marks.after_key[skip:]), self._raw(value, kinds))
+        ways: list[Node] = []
+        texts, others = split_strings(value, self._rules)
+        if "text" in kinds and texts is not NOTHING:
+            text = self._raw(texts, frozenset(("text",)))
+            ways.append(seq(self._marks(marks.after_key[skip:]), text))
+        if "other" in kinds and others is not NOTHING:
+            json_mark = self._marks(marks.after_json_key[skip:])
+            ways.append(seq(json_mark, self.node(others, top=False)))
+        return alt(*ways)
+
+    def _raw(self, value: Node, kinds: frozenset[str]) -> Node:
+        """Build a raw value, up to the mark behind it: strings as they are, all else as JSON."""
+        assert self._syntax.top is not None
+        stop = self._syntax.text_stop(self._syntax.top.after_value)
         if "text" not in kinds:
             return self.node(value, top=False)
         texts, others = split_strings(value, self._rules)
@@ -325,6 +387,8 @@ def split_strings(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
 
 def _without(node: Node, stop: str) -> Node:
     """Return the texts of a language that are not read as ending early if ``stop`` follows them."""
+    if not stop:
+        return lexeme(node)
     data = stop.encode()
     # A prefix of the stop at the end of the text may form a whole one with the stop behind it.
     tails = [

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from callmemaybe.grammar.characters import json_escaped
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import dumps
-from callmemaybe.wire.arg_syntax import BARE_BYTES, ArgSyntax, argument_kinds
+from callmemaybe.wire.arg_syntax import BARE_BYTES, ArgSyntax, argument_kinds, spelled_for
 
 _SPACE, _NUMBER_FIRST = b" \t\n", b"-0123456789"
 _NUMBER = frozenset(b"-+.eE0123456789")
@@ -25,6 +25,10 @@ _JSON_SPELLING = {byte: bytes([byte]) for byte in range(256)} | {
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"True": b"true",
           b"False": b"false", b"None": b"null"}  # fmt: skip
 _JSON_WORDS = (b"true", b"false", b"null")
+#: Where a reader of a raw value in JSON is: outside of strings, in one, or behind a backslash in one.
+_JSON, _JSON_STRING, _JSON_ESCAPE = "json", "json string", "json escape"
+_Symbols = tuple[int | Control, ...]
+_SPACES: frozenset[int | Control] = frozenset(b" \t\r\n")
 
 
 class _Op(NamedTuple):
@@ -52,16 +56,23 @@ class ArgParserState(NamedTuple):
 class ArgParser:
     """Translates one tool's arguments from one syntax to JSON."""
 
-    def __init__(self, syntax: ArgSyntax, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        syntax: ArgSyntax,
+        parameters: Mapping[str, Any] | None = None,
+        controls: frozenset[str] | None = None,
+    ) -> None:
         """Prepare to read arguments of a tool with these parameters (None: an unknown tool)."""
-        self._syntax = syntax
+        self._syntax = spelled_for(syntax, controls)
         self._parameters = parameters
 
     def start(self) -> ArgParserState:
         """Return the state before the first symbol."""
         top = self._syntax.top
         assert top is not None
-        stack = _push([_Op("emit", b"{"), _Op("text", top.begin.encode()), _Op("first")], None)
+        begin = self._symbols(top.begin)
+        kind = "loose" if self._syntax.tokens else "text"
+        stack = _push([_Op("emit", b"{"), _Op(kind, begin), _Op("first")], None)
         return ArgParserState(stack)
 
     def step(
@@ -85,30 +96,40 @@ class ArgParser:
             stack = _push(following, stack)
             if is_taken:
                 while stack is not None and (stack[0].kind == "emit" or stack[0] == _EMPTY):
-                    output += stack[0].data
+                    output += stack[0].data or b""
                     stack = stack[1]
                 return ArgParserState(stack), bytes(output)
         return None
+
+    def _symbols(self, mark: str) -> _Symbols:
+        """Return the symbols of a mark: bytes and control tokens."""
+        found: list[int | Control] = []
+        for part in self._syntax.split(mark):
+            found += [part] if isinstance(part, Control) else part.encode()
+        return tuple(found)
 
     # -- one thing to come ----------------------------------------------------------------------
 
     def _take(self, op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
         """Return whether the symbol is consumed, the JSON it means, and what replaces ``op``."""
-        if isinstance(symbol, Control):
-            return self._take_control(op, symbol)
         match op.kind:
+            case "text" if not op.data:
+                return False, b"", []
             case "text":
-                if not op.data:
-                    return False, b"", []
-                if op.data[0] != symbol:
-                    return None
-                return True, b"", [_Op("text", op.data[1:])]
-            case "space":
-                return (True, b"", [op]) if symbol in _SPACE else (False, b"", [])
-            case "first" | "next":
+                return (True, b"", [_Op("text", op.data[1:])]) if op.data[0] == symbol else None
+            case "loose":
+                return _loose(op, symbol)
+            case "first" | "next" if self._syntax.raw or not isinstance(symbol, Control):
                 return self._member(op, symbol)
             case "pick":
                 return self._pick(op, symbol)
+            case "raw":
+                return self._raw(op, symbol)
+        if isinstance(symbol, Control):
+            return self._take_control(op, symbol)
+        match op.kind:
+            case "space":
+                return (True, b"", [op]) if symbol in _SPACE else (False, b"", [])
             case "key" | "inner key" | "value":
                 return self._begin(op.kind, symbol)
             case "bare":
@@ -123,8 +144,6 @@ class ArgParser:
                 return _quoted(op, symbol)
             case "fenced":
                 return True, _JSON_SPELLING[symbol], [op]
-            case "raw":
-                return self._raw(op, symbol)
             case "open":
                 return self._bracket(op.data, symbol, first=True)
             case "close":
@@ -137,7 +156,7 @@ class ArgParser:
         is_fence = bool(syntax.fence) and symbol.text == syntax.fence
         if op.kind == "fenced":
             return (True, b'"', []) if is_fence else None
-        if op.kind == "space" or (op.kind == "text" and not op.data):
+        if op.kind == "space":
             return False, b"", []
         if not is_fence:
             return None
@@ -153,35 +172,39 @@ class ArgParser:
 
     # -- the arguments --------------------------------------------------------------------------
 
-    def _member(self, op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
+    def _member(self, op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
         """At the first member, or behind one: the end, or (one more) key and value."""
         syntax, top = self._syntax, self._syntax.top
         assert top is not None
         is_first = op.kind == "first"
-        end = [_Op("text", top.end.encode()), _Op("emit", b"}")]
+        end = [_Op("text", self._symbols(top.end)), _Op("emit", b"}")]
         if syntax.raw:
-            ways = ((top.before_key.encode(), [_Op("raw", ("key", is_first), (0, b""))]),
-                    (top.end.encode(), [_Op("emit", b"}")]))  # fmt: skip
+            ways: tuple[tuple[_Symbols, list[_Op]], ...] = ((self._symbols(top.before_key), [_Op("raw", ("key", is_first), (0, b""))]),
+                    (self._symbols(top.end), [_Op("emit", b"}")]))  # fmt: skip
+            if syntax.tokens:
+                ways = tuple((_without_space(mark), then) for mark, then in ways)
+                return False, b"", [_Op("loose", ()), _Op("pick", ways)]
             return False, b"", [_Op("pick", ways)]
         if symbol == top.end.encode()[0]:
             return False, b"", end
         if is_first:
             return False, b"", self._key_and_value(first=True)
-        between = top.between.strip().encode()
+        between = self._symbols(top.between.strip())
         return False, b"", [_Op("text", between), _Op("space"), *self._key_and_value(first=False)]
 
     def _key_and_value(self, *, first: bool) -> list[_Op]:
         top = self._syntax.top
         assert top is not None
         return [
-            _Op("emit", b"" if first else b", "), _Op("key"), _Op("text", top.after_key.encode()),
-            _Op("emit", b": "), _Op("space"), _Op("value"), _Op("next"),
+            _Op("emit", b"" if first else b", "), _Op("key"),
+            _Op("text", self._symbols(top.after_key)), _Op("emit", b": "), _Op("space"),
+            _Op("value"), _Op("next"),
         ]  # fmt: skip
 
     @staticmethod
-    def _pick(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
-        """Keep the alternatives that have this byte next."""
-        left = [(text[1:], then) for text, then in op.data if text[:1] == bytes([symbol])]
+    def _pick(op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
+        """Keep the alternatives that have this symbol next."""
+        left = [(text[1:], then) for text, then in op.data if text[:1] == (symbol,)]
         if not left:
             return None
         done = [then for text, then in left if not text]
@@ -207,7 +230,7 @@ class ArgParser:
 
     def _inner_member(self, *, first: bool) -> list[_Op]:
         return [
-            _Op("emit", b"" if first else b", "), _Op("inner key"), _Op("space"), _Op("text", b":"),
+            _Op("emit", b"" if first else b", "), _Op("inner key"), _Op("space"), _Op("text", (0x3A,)),
             _Op("emit", b": "), _Op("space"), _Op("value"), _Op("space"), _Op("close", "{"),
         ]  # fmt: skip
 
@@ -237,38 +260,79 @@ class ArgParser:
 
     # -- raw keys and values --------------------------------------------------------------------
 
-    def _raw(self, op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
+    def _raw(self, op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
         """Read text up to its end mark; what may be the beginning of the mark is held back."""
         (role, detail), (matched, held) = op.data, op.more
         top = self._syntax.top
         assert top is not None
-        stop = (top.after_key if role == "key" else top.after_value).encode()
-        seen, freed = stop[:matched] + bytes([symbol]), b""
-        while not stop.startswith(seen):
-            seen, freed = seen[1:], freed + seen[:1]
+        if detail in (_JSON_STRING, _JSON_ESCAPE) and isinstance(symbol, int):
+            # Inside of a string of a JSON value no text is a mark.
+            mode = _json_mode(detail, bytes([symbol]))
+            return True, bytes([symbol]), [_Op("raw", (role, mode), (0, b""))]
+        # What stands behind a control token is not needed to see the end.
+        whole = self._symbols(top.key_end if role == "key" else top.after_value)
+        size = next(
+            (at + 1 for at, one in enumerate(whole) if isinstance(one, Control)), len(whole)
+        )
+        stop, more = whole[:size], [_Op("loose", whole[size:])] if size < len(whole) else []
+        seen: _Symbols = (*stop[:matched], symbol)
+        freed: _Symbols = ()
+        while stop[: len(seen)] != seen:
+            seen, freed = seen[1:], (*freed, seen[0])
+        text = bytes(one for one in freed if isinstance(one, int))
+        if len(text) < len(freed):
+            return None  # no value holds a control token
         if role == "key":
-            held += freed
+            held += text
             if seen != stop:
                 return True, b"", [_Op("raw", (role, detail), (len(seen), held))]
             key = held.decode(errors="replace")
-            comma = b"" if detail else b", "
-            kinds = argument_kinds(key, self._parameters)
-            value = _Op("raw", ("value", self._mode(kinds)), (0, b""))
-            output = comma + dumps(key).encode() + b": "
-            return True, output + (b'"' if value.data[1] == "text" else b""), [value]
-        mode, held, output = _advance_raw(detail, held, freed)
+            output = (b"" if detail else b", ") + dumps(key).encode() + b": "
+            taken, out, ops = self._behind_key(argument_kinds(key, self._parameters), output)
+            return taken, out, [*more, *ops]
+        mode, held, output = _advance_raw(detail, held, text)
         if seen != stop:
             return True, output, [_Op("raw", (role, mode), (len(seen), held))]
-        return True, output + _end_raw(mode, held), [_Op("next")]
+        return True, output + _end_raw(mode, held), [*more, _Op("next")]
+
+    def _behind_key(self, kinds: frozenset[str], output: bytes) -> tuple[bool, bytes, list[_Op]]:
+        """Behind a key: its value; first, where one tells what kind of value it is, a mark."""
+        top = self._syntax.top
+        assert top is not None
+        if top.after_json_key is None:
+            mode = self._mode(kinds)
+            value = _Op("raw", ("value", mode), (0, b""))
+            return True, output + (b'"' if mode == "text" else b""), [value]
+        known = len(top.key_end)
+        text = [_Op("emit", b'"'), _Op("raw", ("value", "text"), (0, b""))]
+        ways = ((self._symbols(top.after_key[known:]), text),
+                (self._symbols(top.after_json_key[known:]), [_Op("raw", ("value", _JSON), (0, b""))]))  # fmt: skip
+        return True, output, [_Op("pick", ways)]
 
     @staticmethod
     def _mode(kinds: frozenset[str]) -> str:
         if "other" not in kinds:
             return "text"
-        return "either" if "text" in kinds else "json"
+        return "either" if "text" in kinds else _JSON
 
 
-_EMPTY = _Op("text", b"")
+_EMPTY = _Op("text", ())
+
+
+def _loose(op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
+    """Read a mark between control tokens, whatever white space stands there instead of its own."""
+    if symbol in _SPACES:
+        return True, b"", [_Op("loose", op.data[1:] if op.data[:1] == (symbol,) else op.data)]
+    left = _without_space(op.data)
+    return False, b"", [_Op("text", left)] if left else []
+
+
+def _without_space(mark: _Symbols) -> _Symbols:
+    """Return a mark without white space at its beginning."""
+    at = 0
+    while at < len(mark) and mark[at] in _SPACES:
+        at += 1
+    return mark[at:]
 
 
 def _push(ops: list[_Op], stack: _Stack) -> _Stack:
@@ -294,16 +358,28 @@ def _quoted(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
 
 def _advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:
     """Return the mode, what is held back, and the JSON for ``freed``, more of a raw value."""
-    if mode == "json":
-        return mode, b"", freed
     if mode == "text":
         return mode, b"", b"".join(_JSON_SPELLING[byte] for byte in freed)
+    if mode != "either":
+        return _json_mode(mode, freed), b"", freed
     held += freed
     if not held or any(word.startswith(held) for word in _JSON_WORDS):
         return mode, held, b""
     if held[0] in b'"[{' or held[0] in _NUMBER_FIRST:
-        return "json", b"", held
+        return _json_mode(_JSON, held), b"", held
     return "text", b"", b'"' + b"".join(_JSON_SPELLING[byte] for byte in held)
+
+
+def _json_mode(mode: str, data: bytes) -> str:
+    """Return where in a JSON value a reader is after these bytes."""
+    for byte in data:
+        if mode == _JSON:
+            mode = _JSON_STRING if byte == _QUOTE else _JSON
+        elif mode == _JSON_ESCAPE:
+            mode = _JSON_STRING
+        elif byte in (_QUOTE, _BACKSLASH):
+            mode = _JSON if byte == _QUOTE else _JSON_ESCAPE
+    return mode
 
 
 def _end_raw(mode: str, held: bytes) -> bytes:

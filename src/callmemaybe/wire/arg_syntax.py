@@ -23,8 +23,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from callmemaybe.errors import InputError
@@ -53,6 +55,16 @@ class TopLevelMarks:
     after_value: str
     between: str
     end: str
+    #: What stands behind the key of a value that is not a string, where that tells it from one.
+    after_json_key: str | None = None
+
+    @property
+    def key_end(self) -> str:
+        """The text by which a key is seen to end."""
+        if self.after_json_key is None:
+            return self.after_key
+        pairs = zip(self.after_key, self.after_json_key, strict=False)
+        return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +74,8 @@ class ArgSyntax:
     Strings stand in one of the ``quotes`` (the first is written); or between two ``fence`` control
     tokens, where nothing is escaped; or, ``raw`` and at the top level, without either, up to the mark
     that follows the value. ``bare``: keys inside of values have no quotes either. ``is_sorted``:
-    members stand in the order of their keys.
+    members stand in the order of their keys. ``tokens``: the parts of the marks that are control
+    tokens; only ``raw`` syntaxes have any.
     """
 
     name: str
@@ -75,6 +88,31 @@ class ArgSyntax:
     raw: bool = False
     bare: bool = False
     is_sorted: bool = False
+    tokens: tuple[str, ...] = ()
+
+    def split(self, mark: str) -> tuple[str | Control, ...]:
+        """Return a mark as text and control tokens."""
+        return _split_mark(mark, self.tokens)
+
+    def text_stop(self, mark: str) -> str:
+        """Return the mark if a text could spell it; nothing if a control token is in it."""
+        return "" if any(token in mark for token in self.tokens) else mark
+
+
+@lru_cache(maxsize=512)
+def _split_mark(mark: str, tokens: tuple[str, ...]) -> tuple[str | Control, ...]:
+    if not tokens:
+        return (mark,)
+    texts = re.split(f"({'|'.join(map(re.escape, tokens))})", mark)
+    return tuple(Control(one) if at % 2 else one for at, one in enumerate(texts) if one)
+
+
+@lru_cache(maxsize=512)
+def spelled_for(syntax: ArgSyntax, controls: frozenset[str] | None) -> ArgSyntax:
+    """Return the syntax for a vocabulary: the control tokens that it lacks are text."""
+    if controls is None or controls.issuperset(syntax.tokens):
+        return syntax
+    return replace(syntax, tokens=tuple(one for one in syntax.tokens if one in controls))
 
 
 JSON_ARGS = ArgSyntax("json")
@@ -122,7 +160,7 @@ def sort_properties(schema: Any) -> Any:
 
 def ends_early(text: str, stop: str) -> bool:
     """Whether ``text`` followed by ``stop`` would be read as ending before its end."""
-    return (text + stop).find(stop) != len(text)
+    return bool(stop) and (text + stop).find(stop) != len(text)
 
 
 # -- strings or other values ----------------------------------------------------------------------
@@ -186,23 +224,32 @@ def render_arguments(
     value = arguments_object(arguments, "arguments")
     top = syntax.top
     assert top is not None
-    yield top.begin
+    yield from syntax.split(top.begin)
     for index, key in enumerate(sorted_keys(value) if syntax.is_sorted else value):
-        yield top.between * bool(index) + top.before_key
+        yield from syntax.split(top.between * bool(index) + top.before_key)
         if syntax.raw:
-            yield _checked(key, top.after_key, "a parameter's name")
+            yield _checked(key, syntax.text_stop(top.key_end), "a parameter's name")
+            yield from _raw_value(syntax, value[key], argument_kinds(key, parameters))
         else:
             yield from _key(syntax, key)
-        yield top.after_key
-        if syntax.raw:
-            yield _raw_value(value[key], argument_kinds(key, parameters), top.after_value)
-        else:
+            yield top.after_key
             yield from _value(syntax, value[key])
-        yield top.after_value
-    yield top.end
+        yield from syntax.split(top.after_value)
+    yield from syntax.split(top.end)
 
 
-def _raw_value(value: Any, kinds: frozenset[str], stop: str) -> str:
+def _raw_value(syntax: ArgSyntax, value: Any, kinds: frozenset[str]) -> Iterator[str | Control]:
+    """Write what stands behind a key, and the value."""
+    top = syntax.top
+    assert top is not None
+    is_json = top.after_json_key is not None and not isinstance(value, str)
+    yield from syntax.split((top.after_json_key or "") if is_json else top.after_key)
+    if top.after_json_key is not None:
+        kinds = frozenset(("other" if is_json else "text",))
+    yield _raw_text(value, kinds, syntax.text_stop(top.after_value))
+
+
+def _raw_text(value: Any, kinds: frozenset[str], stop: str) -> str:
     if isinstance(value, str):
         if "other" not in kinds:
             return _checked(value, stop, "a string")

@@ -36,6 +36,11 @@ def write_openai_json(tool: ToolSpec) -> Iterable[PromptPart]:
     yield dumps(tool.as_openai())
 
 
+def write_function_json(tool: ToolSpec) -> Iterable[PromptPart]:
+    """Write a tool as the inner object of OpenAI's JSON."""
+    yield dumps(tool.as_openai()["function"])
+
+
 def write_indented_json(tool: ToolSpec) -> Iterable[PromptPart]:
     """Write a tool as JSON over several lines."""
     yield json.dumps(json.loads(dumps(tool.as_openai())), ensure_ascii=False, indent=4)

@@ -66,6 +66,11 @@ class NameNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NameAgainNode:
+    """The tool's name once more, behind its NameNode, as the inside of a JSON string."""
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaEchoNode:
     """Text that depends on the called tool and the request, between its name and a control token.
 
@@ -101,14 +106,28 @@ class IdNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberNode:
+    """The number of the call in its turn, counted from ``first``; a model may write any, it is no id."""
+
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FreeTextNode:
     """Free text: without ``stop`` (which would begin a call), not beginning with one of ``not_first``.
 
-    With a ``stop`` the same text may also stand in front of a call.
+    With a ``stop`` the same text may also stand in front of a call. ``stop`` is a control token where
+    the vocabulary has it, or, ``text_stop``, text in any vocabulary.
     """
 
     stop: str = ""
     not_first: str = ""
+    text_stop: bool = False
+
+    def stop_text(self, controls: Controls) -> str:
+        """Return the stop where it is text in a vocabulary with these control tokens."""
+        is_token = controls is None or self.stop in controls
+        return "" if is_token and not self.text_stop else self.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +165,8 @@ class ChoiceNode:
 
 
 FormatNode = (
-    TextNode | TokenNode | NameNode | SchemaEchoNode | ArgumentsNode | IdNode | FreeTextNode
-    | ThoughtNode | SequenceNode | CallsNode | ChoiceNode
+    TextNode | TokenNode | NameNode | NameAgainNode | SchemaEchoNode | ArgumentsNode | IdNode | NumberNode
+    | FreeTextNode | ThoughtNode | SequenceNode | CallsNode | ChoiceNode
 )  # fmt: skip
 
 

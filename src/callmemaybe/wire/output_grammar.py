@@ -41,6 +41,7 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_grammar import arguments_grammar
+from callmemaybe.wire.arg_syntax import spelled_for
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
@@ -49,7 +50,9 @@ from callmemaybe.wire.format_nodes import (
     FormatNode,
     FreeTextNode,
     IdNode,
+    NameAgainNode,
     NameNode,
+    NumberNode,
     SchemaEchoNode,
     SequenceNode,
     TextNode,
@@ -65,10 +68,11 @@ _ANYTHING = many(byte_range(0x00, 0xFF))
 _NAME_BEGINS, _NAME_ENDS = CaptureMark("name", True), CaptureMark("name", False)
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = CaptureMark("arguments", True), CaptureMark("arguments", False)
 _ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_DIGIT, _NOT_ZERO = byte_set(b"0123456789"), byte_set(b"123456789")
 #: What is checked in the finished call instead of masked, by function name; None: in the answer.
 DeferredChecks = dict[str | None, tuple[DeferredCheck, ...]]
 #: Nodes behind a name that are built for each tool.
-_PER_TOOL = (ArgumentsNode, SchemaEchoNode, SequenceNode)
+_PER_TOOL = (ArgumentsNode, NameAgainNode, SchemaEchoNode, SequenceNode)
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,9 @@ class OutputGrammarBuilder:
         for index, one in enumerate(given):
             if index and node.between is not None:
                 parts.append(self._build(node.between, None))
-            text = render(node.call, (one,), tools=self._all_tools, controls=self._controls)
+            text = render(
+                node.call, (one,), tools=self._all_tools, controls=self._controls, number=index
+            )
             parts += (lit(part) if isinstance(part, str) else part for part in text)
         if node.between is None or call is NOTHING:
             return seq(*parts)
@@ -284,9 +290,8 @@ class OutputGrammarBuilder:
             rest = repeat(any_character, 0, None if most is None else max(most - 1, 0))
             return lexeme(opt(seq(first, rest)))
         text = repeat(any_character, 0, most)
-        if not node.stop or has_token(TokenNode(node.stop), self._controls):
-            return lexeme(text)
-        return Difference(text, seq(_ANYTHING, lit(node.stop), _ANYTHING))
+        stop = node.stop_text(self._controls)
+        return Difference(text, seq(_ANYTHING, lit(stop), _ANYTHING)) if stop else lexeme(text)
 
     def _thought(self, node: ThoughtNode) -> Node:
         if not self._spec.thinking:
@@ -341,6 +346,10 @@ class OutputGrammarBuilder:
         assert tool is not None, "the echo stands behind the name"
         return lit(node.write(self._tools[tool], self._spec.request or ""))
 
+    def _name_again(self, _: NameAgainNode, tool: int | None) -> Node:
+        assert tool is not None, "a name stands in front of it"
+        return lit(NameNode().encode(self._tools[tool].name))
+
     def _token(self, node: TokenNode, _: int | None) -> Node:
         return Control(node.text) if has_token(node, self._controls) else lit(node.text)
 
@@ -353,12 +362,14 @@ class OutputGrammarBuilder:
         SequenceNode: lambda self, node, tool: self._sequence(node.nodes, tool),
         NameNode: lambda self, node, tool: self._sequence((node,), tool),
         ArgumentsNode: _captured_arguments,
+        NameAgainNode: _name_again,
         SchemaEchoNode: _schema_echo,
         CallsNode: lambda self, node, _: self._calls(node),
         ChoiceNode: lambda self, node, _: self._choice(node),
         FreeTextNode: lambda self, node, _: self._free_text(node, self._spec.answer_length),
         ThoughtNode: lambda self, node, _: self._thought(node),
         IdNode: lambda _, node, __: repeat(_ALPHANUMERIC, node.length, node.length),
+        NumberNode: lambda _, __, ___: alt(lit("0"), seq(_NOT_ZERO, repeat(_DIGIT, 0, 2))),
     }
 
     def _arguments(self, index: int, node: ArgumentsNode) -> Node:
@@ -403,8 +414,9 @@ class OutputGrammarBuilder:
             fence = node.syntax.fence
             if fence and not has_token(TokenNode(fence), self._controls):
                 raise missing_token(fence)
+            syntax = spelled_for(node.syntax, self._controls)
             return arguments_grammar(
-                tool.schema, node.syntax, prefix, order=order, ground=ground, checks=checks
+                tool.schema, syntax, prefix, order=order, ground=ground, checks=checks
             )
         # Arguments that nobody declared are of no use to a tool: additional=False.
         return json_schema_node(

@@ -3,12 +3,16 @@
 The reader follows every path through the tree that the symbols so far allow (Thompson, 1968), one byte
 or control token at a time; what all paths agree on becomes an event at once. So a stream may be cut
 anywhere and still gives the same events.
+
+It reads more than the grammar writes: white space at the ends of a family's texts may be missing, and around
+the punctuation of JSON there may be any, as models write them that no grammar leads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from callmemaybe.errors import InputError
@@ -33,7 +37,9 @@ from callmemaybe.wire.format_nodes import (
     FormatNode,
     FreeTextNode,
     IdNode,
+    NameAgainNode,
     NameNode,
+    NumberNode,
     PromptPart,
     SchemaEchoNode,
     SequenceNode,
@@ -120,6 +126,8 @@ class OutputReader:
     def _step_all(self, symbol: int | Control) -> list[StreamEvent]:
         """Move every path over one symbol."""
         paths = [after for path in self._paths for after in self._step(path, symbol)]
+        if len(paths) > 1:
+            paths = _distinct(paths)
         if not paths:
             shown = symbol.text if isinstance(symbol, Control) else repr(bytes([symbol]))
             raise InputError(
@@ -178,9 +186,10 @@ class OutputReader:
         Raises InputError if the turn is cut off.
         """
         for path in self._paths:
-            if path.leaf is None:
-                self._paths = [path]
-                return _merge_deltas(self._take_certain())
+            for last in self._without_space(path):
+                if last.leaf is None:
+                    self._paths = [last]
+                    return _merge_deltas(self._take_certain())
         raise InputError("the answer is cut off", where=f"symbol {self._read} of the answer")
 
     def _take_certain(self) -> list[StreamEvent]:
@@ -251,7 +260,7 @@ class OutputReader:
                 yield from self._enter((node.begin, (text, (node.end, rest))), notes)
                 yield from self._enter(rest, notes)
             case TokenNode() if self._controls is not None and node.text not in self._controls:
-                yield from self._enter((TextNode(node.text), rest), notes)
+                yield from self._enter((_TokenText(node.text), rest), notes)
             case TextNode():
                 data = node.text.encode()
                 yield from (
@@ -263,19 +272,31 @@ class OutputReader:
             case _ThoughtText():
                 yield _TreePath(node, 0, rest, notes)
                 yield from self._enter(rest, notes)
+            case _:
+                yield from self._enter_leaf(node, rest, notes)
+
+    def _enter_leaf(
+        self, node: FormatNode | _ThoughtText, rest: _Rest, notes: _Notes
+    ) -> Iterator[_TreePath]:
+        """Yield the path into a leaf of a call."""
+        match node:
             case NameNode():
                 yield _TreePath(node, b"", rest, notes)
+            case NameAgainNode():
+                again = _TokenText(NameNode().encode(self._name_on(notes)))
+                yield from self._enter((again, rest), notes)
             case SchemaEchoNode():
                 yield _TreePath(node, None, rest, notes)
                 yield from self._enter(rest, notes)
             case IdNode():
                 yield _TreePath(node, node.length, rest, notes)
             case ArgumentsNode() if node.syntax.top is not None:
-                parser = ArgParser(node.syntax, self._parameters.get(self._name_on(notes)))
+                parameters = self._parameters.get(self._name_on(notes))
+                parser = ArgParser(node.syntax, parameters, self._controls)
                 yield _TreePath(node, (parser, parser.start()), rest, notes)
             case ArgumentsNode():
                 yield _TreePath(node, (0, _PLAIN), rest, notes)
-            case TokenNode():
+            case TokenNode() | NumberNode():
                 yield _TreePath(node, None, rest, notes)
 
     def _name_on(self, notes: _Notes) -> str:
@@ -289,6 +310,10 @@ class OutputReader:
     def _step(self, path: _TreePath, symbol: int | Control) -> Iterator[_TreePath]:
         """Yield the paths to which one symbol leads from one path."""
         leaf, state, rest, notes = path
+        if leaf is None:
+            if symbol in _SPACE_SYMBOLS and (notes[0].kind == "end" if notes else self._calls > 0):
+                yield path  # white space behind the last call
+            return
         if isinstance(leaf, ArgumentsNode) and leaf.syntax.top is not None:
             yield from self._step_arg_parser(path, symbol)
             return
@@ -297,11 +322,11 @@ class OutputReader:
             return
         match leaf:
             case TextNode():
-                if state[0] == symbol:
-                    state = state[1:]
-                    yield from [path._replace(state=state)] if state else self._enter(rest, notes)
+                yield from self._step_text(path, symbol)
             case NameNode():
                 yield from self._step_name(path, symbol)
+            case ArgumentsNode() if state == _BEFORE_OBJECT and symbol in _SPACE:
+                yield path
             case ArgumentsNode():
                 moved = _object_step(state, symbol)
                 if moved is not None:
@@ -313,6 +338,10 @@ class OutputReader:
             case SchemaEchoNode():
                 yield path
                 yield from self._enter(rest, notes)
+            case NumberNode():
+                if symbol in _DIGITS:
+                    yield path
+                    yield from self._enter(rest, notes)
             case IdNode():
                 if not (symbol < 0x80 and chr(symbol).isalnum()):
                     return
@@ -323,21 +352,25 @@ class OutputReader:
                     else self._enter(rest, notes)
                 )
             case FreeTextNode() | _ThoughtText():
-                if (
-                    isinstance(leaf, FreeTextNode)
-                    and state == _AT_START
-                    and chr(symbol) in leaf.not_first
-                ):
-                    return
-                # Where the stop is a control token, the same characters as text do not end anything.
-                is_text = self._controls is not None and leaf.stop not in self._controls
-                stop = leaf.stop.encode() if is_text else b""
-                matched = _stop_step(stop, max(state, 0), symbol)
-                if matched is not None:
-                    kind = "text" if isinstance(leaf, FreeTextNode) else "thought"
-                    notes = (_Note(kind, bytes([symbol])), notes)
-                    yield _TreePath(leaf, matched, rest, notes)
-                    yield from self._enter(rest, notes)
+                yield from self._step_free_text(path, symbol)
+
+    def _step_free_text(self, path: _TreePath, symbol: int) -> Iterator[_TreePath]:
+        """Read on in free text or a thought, up to its stop."""
+        leaf, state, rest, notes = path
+        if isinstance(leaf, FreeTextNode):
+            if state == _AT_START and chr(symbol) in leaf.not_first:
+                return
+            kind, stop = "text", leaf.stop_text(self._controls)
+        else:
+            # Where the stop is a control token, the same characters as text do not end anything.
+            assert isinstance(leaf, _ThoughtText)
+            is_text = self._controls is not None and leaf.stop not in self._controls
+            kind, stop = "thought", leaf.stop if is_text else ""
+        matched = _stop_step(stop.encode(), max(state, 0), symbol)
+        if matched is not None:
+            notes = (_Note(kind, bytes([symbol])), notes)
+            yield _TreePath(leaf, matched, rest, notes)
+            yield from self._enter(rest, notes)
 
     def _step_arg_parser(self, path: _TreePath, symbol: int | Control) -> Iterator[_TreePath]:
         """Read on in arguments that are not JSON."""
@@ -359,6 +392,42 @@ class OutputReader:
             yield from self._enter(rest, notes)
         elif isinstance(leaf, NameNode):
             yield from self._end_name(path, symbol)
+        elif isinstance(leaf, TextNode):
+            for behind in self._without_space(path):
+                if behind is not path:
+                    yield from self._step(behind, symbol)
+
+    def _step_text(self, path: _TreePath, symbol: int) -> Iterator[_TreePath]:
+        """Read on in a text of the family's; white space may be missing, or more than it writes."""
+        leaf, state, rest, notes = path
+        assert isinstance(leaf, TextNode)
+        if state[0] == symbol:
+            state = state[1:]
+            yield from [path._replace(state=state)] if state else self._enter(rest, notes)
+            return
+        loose, extra = _spaces(leaf)
+        at = len(loose) - len(state)
+        if symbol in _SPACE and extra[at]:
+            yield path
+            return
+        behind = at
+        while behind < len(loose) and loose[behind]:
+            behind += 1
+        if behind == at:
+            return
+        if behind < len(loose):
+            yield from self._step(path._replace(state=state[behind - at :]), symbol)
+        else:
+            for after in self._enter(rest, notes):
+                yield from self._step(after, symbol)
+
+    def _without_space(self, path: _TreePath) -> Iterator[_TreePath]:
+        """Yield the path, or those behind it if only white space that may be missing is left in its text."""
+        if isinstance(path.leaf, TextNode) and all(_spaces(path.leaf)[0][-len(path.state) :]):
+            for after in self._enter(path.rest, path.notes):
+                yield from self._without_space(after)
+        else:
+            yield path
 
     def _step_name(self, path: _TreePath, symbol: int) -> Iterator[_TreePath]:
         """Read on in a name; if it may end here, read the symbol behind it, too."""
@@ -393,7 +462,66 @@ class OutputReader:
 # -- leaves ---------------------------------------------------------------------------------------
 
 _PLAIN, _STRING, _ESCAPE = range(3)
+_DIGITS = b"0123456789"
 _AT_START = -1
+_BEFORE_OBJECT = (0, _PLAIN)
+_SPACE = b" \t\r\n"
+_SPACE_SYMBOLS: frozenset[int | Control] = frozenset(_SPACE)
+_PUNCTUATION = "{}[]:,"
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenText(TextNode):
+    """A control token that is text in this vocabulary: exactly its characters."""
+
+
+@lru_cache(maxsize=1024)
+def _spaces(node: TextNode) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    """Return, for each byte of a text, whether it may be missing, and whether white space may precede it."""
+    text = node.text
+    data = text.encode()
+    if isinstance(node, _TokenText) or len(data) != len(text):
+        return (False,) * len(data), (False,) * len(data)
+    inner = text.strip()
+    is_json = set(inner) <= {*_PUNCTUATION, " ", "\n"} or any(
+        one in text for one in ('{"', '": ', '", "')
+    )
+    # A text that begins with a quote ends the name in front of it.
+    in_string = text[:1] == '"' if is_json else True
+    loose, extra = [], []
+    for at, char in enumerate(text):
+        at_end = not text[:at].strip() or not text[at:].strip()
+        pair = (text[at - 1 : at], char)
+        is_between = is_json and not in_string and any(one in _PUNCTUATION for one in pair if one)
+        next_to = is_json and not in_string and char.isspace()
+        loose.append(char.isspace() and (at_end or next_to))
+        extra.append(is_between)
+        if is_json and char == '"':
+            in_string = not in_string
+    return tuple(loose), tuple(extra)
+
+
+def _distinct(paths: list[_TreePath]) -> list[_TreePath]:
+    """Leave one of the paths that go on alike: that which has read less text."""
+    found: list[_TreePath] = []
+    for path in paths:
+        for at, other in enumerate(found):
+            if path[:3] == other[:3]:
+                if _length(path.notes) < _length(other.notes):
+                    found[at] = path
+                break
+        else:
+            found.append(path)
+    return found
+
+
+def _length(notes: _Notes) -> int:
+    count = 0
+    while notes is not None:
+        count, notes = count + 1, notes[1]
+    return count
+
+
 _COMPLETE = (0, _STRING)
 _OPENING, _CLOSING, _QUOTE, _BACKSLASH, _BRACE = b"[{", b"]}", 0x22, 0x5C, 0x7B
 

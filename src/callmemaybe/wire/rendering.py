@@ -8,7 +8,7 @@ from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire.arg_syntax import ends_early, render_arguments
+from callmemaybe.wire.arg_syntax import ends_early, render_arguments, spelled_for
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
@@ -17,7 +17,9 @@ from callmemaybe.wire.format_nodes import (
     FormatNode,
     FreeTextNode,
     IdNode,
+    NameAgainNode,
     NameNode,
+    NumberNode,
     PromptPart,
     PromptParts,
     SchemaEchoNode,
@@ -49,9 +51,11 @@ def render(
     thought: str = "",
     tools: Sequence[ToolSpec] = (),
     controls: Controls = None,
+    number: int = 0,
 ) -> PromptParts:
-    """Return what a model writes; see :meth:`Format.render`."""
-    renderer = _CallRenderer({tool.name: tool for tool in tools}, answer, thought, controls)
+    """Return what a model writes, see :meth:`Format.render`; ``number`` of calls stand in front."""
+    known = {tool.name: tool for tool in tools}
+    renderer = _CallRenderer(known, answer, thought, controls, number)
     return join_parts(renderer.parts(tree, tuple(calls)))
 
 
@@ -59,12 +63,18 @@ class _CallRenderer:
     """Writes one turn, node by node."""
 
     def __init__(
-        self, tools: dict[str, ToolSpec], answer: str, thought: str, controls: Controls
+        self,
+        tools: dict[str, ToolSpec],
+        answer: str,
+        thought: str,
+        controls: Controls,
+        number: int,
     ) -> None:
         self._tools = tools
         self._answer = answer
         self._thought = thought
         self._controls = controls
+        self._number = number
 
     def parts(self, node: FormatNode, calls: tuple[ToolCall, ...]) -> Iterable[PromptPart]:
         match node:
@@ -74,8 +84,12 @@ class _CallRenderer:
                 yield Control(node.text) if has_token(node, self._controls) else node.text
             case NameNode():
                 yield node.encode(calls[0].name)
+            case NameAgainNode():
+                yield NameNode().encode(calls[0].name)
             case IdNode():
                 yield node.encode(calls[0].id)
+            case NumberNode():
+                yield str(node.first + self._number)
             case SchemaEchoNode():
                 yield self._schema_echo(node, calls[0].name)
             case ArgumentsNode():
@@ -116,7 +130,9 @@ class _CallRenderer:
             raise missing_token(syntax.fence)
         tool = self._tools.get(call.name)
         yield from render_arguments(
-            syntax, call.arguments, None if tool is None else tool.parameters
+            spelled_for(syntax, self._controls),
+            call.arguments,
+            None if tool is None else tool.parameters,
         )
 
     def _calls(self, node: CallsNode, calls: tuple[ToolCall, ...]) -> Iterable[PromptPart]:
@@ -128,13 +144,13 @@ class _CallRenderer:
             if position and node.between is not None:
                 yield from self.parts(node.between, (call,))
             yield from self.parts(node.call, (call,))
+            self._number += 1
 
     def _free_text(self, node: FreeTextNode, text: str) -> str:
         """Return free text, if the format can tell it from a call."""
-        is_text = node.stop and not has_token(TokenNode(node.stop), self._controls)
         if text[:1] and text[:1] in node.not_first:
             raise InputError(f"in this format no text begins with {text[:1]!r}")
-        if is_text and ends_early(text, node.stop):
+        if ends_early(text, node.stop_text(self._controls)):
             raise InputError(f"in this format no text holds {node.stop!r}")
         return text
 

@@ -74,7 +74,7 @@ FORMAT = declare_format(
     ),
     tokens=TOKENS,
     signs=(CALLS, CALL, SEP),
-    template_has=(CALLS, "tool_call_arguments"),
+    template_has=(CALLS,),
     template_lacks=("```json",),
     priority=3,
 )  # fmt: skip

@@ -7,7 +7,7 @@ Strings of IBM's template for Granite 3.x (tools in a turn of their own, results
 from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_indented_json
-from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, TokenNode, sequence
+from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, ThoughtNode, TokenNode, sequence
 from callmemaybe.wire.formats.json_list import LIST_OF_CALLS
 
 _CALL, _ROLE, _ROLE_END, _END = (
@@ -25,7 +25,12 @@ def _turn(role: str) -> tuple[str, str]:
 FORMAT = declare_format(
     "granite3",
     "Granite 3: <|tool_call|> and a JSON list",
-    ChoiceNode(sequence(TokenNode(_CALL), "[", LIST_OF_CALLS), no_call=FreeTextNode(stop=_CALL)),
+    sequence(
+        ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
+        ChoiceNode(
+            sequence(TokenNode(_CALL), "[", LIST_OF_CALLS), no_call=FreeTextNode(stop=_CALL)
+        ),
+    ),
     ChatMarkup(
         system=_turn("system"),
         user=_turn("user"),

@@ -1,4 +1,4 @@
-"""Hermes, Qwen2.5, Qwen3, Granite 4: JSON between ``<tool_call>`` tags, ChatML around it.
+"""Hermes, Qwen2.5, Qwen3: JSON between ``<tool_call>`` tags, ChatML around it.
 
 The strings are those of the chat template in Qwen3's tokenizer_config.json, with thinking
 disabled as that template does it: an empty ``<think>`` block. A model that has no ``<think>``
@@ -63,7 +63,8 @@ def chatml(tools: ToolMarkup, **marks: object) -> ChatMarkup:
     return ChatMarkup(tools=tools, **{**given, **marks})  # type: ignore[arg-type]
 
 
-_CALL = sequence(
+#: One call.
+CALL = sequence(
     TokenNode(OPEN),
     '\n{"name": "',
     NameNode(),
@@ -74,10 +75,10 @@ _CALL = sequence(
 )
 FORMAT = declare_format(
     "hermes",
-    "Hermes, Qwen2.5, Qwen3, Granite 4: JSON between <tool_call> tags",
+    "Hermes, Qwen2.5, Qwen3: JSON between <tool_call> tags",
     sequence(
         THINK,
-        ChoiceNode(CallsNode(_CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
+        ChoiceNode(CallsNode(CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
     ),
     chatml(ToolMarkup((_BEFORE, _BEHIND), between="\n")),
     tokens=TOKENS,

@@ -23,14 +23,9 @@ To call functions, answer with nothing but a JSON list:
 [{"name": <function-name>, "arguments": <args-json-object>}, ...]
 If none fits, answer in plain text."""
 
-#: A JSON list of calls behind its opening bracket, as other families write it, too.
-LIST_OF_CALLS = sequence(
-    CallsNode(
-        sequence('{"name": "', NameNode(), '", "arguments": ', ArgumentsNode(), "}"),
-        between=sequence(", "),
-    ),
-    "]",
-)
+#: A call as one JSON object, and a list of them behind its opening bracket; many families write these.
+JSON_CALL = sequence('{"name": "', NameNode(), '", "arguments": ', ArgumentsNode(), "}")
+LIST_OF_CALLS = sequence(CallsNode(JSON_CALL, between=sequence(", ")), "]")
 FORMAT = declare_format(
     "json_list",
     "plain JSON: any instructed model, no control token",

@@ -11,6 +11,7 @@ from callmemaybe.wire.format_nodes import (
     CallsNode,
     ChoiceNode,
     FreeTextNode,
+    ThoughtNode,
     TokenNode,
     sequence,
 )
@@ -24,12 +25,15 @@ _RESULT, _RESULT_END = "<|tool_response_start|>", "<|tool_response_end|>"
 FORMAT = declare_format(
     "lfm2",
     'LFM2: [f(a="x")] between <|tool_call_start|> tokens',
-    ChoiceNode(
-        sequence(
-            TokenNode(_OPEN), "[", CallsNode(CALL, between=sequence(", ")), "]",
-            TokenNode(_CLOSE),
+    sequence(
+        ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
+        ChoiceNode(
+            sequence(
+                TokenNode(_OPEN), "[", CallsNode(CALL, between=sequence(", ")), "]",
+                TokenNode(_CLOSE),
+            ),
+            no_call=FreeTextNode(stop=_OPEN),
         ),
-        no_call=FreeTextNode(stop=_OPEN),
     ),
     chatml(
         ToolMarkup((f"List of tools: {_LIST}[", f"]{_LIST_END}"), between=", "),
@@ -41,7 +45,7 @@ FORMAT = declare_format(
     ),
     tokens=(
         _OPEN, _CLOSE, _LIST, _LIST_END, _RESULT, _RESULT_END, "<|im_start|>", "<|im_end|>",
-        "<|startoftext|>",
+        "<|startoftext|>", "<think>", "</think>",
     ),
     signs=(_OPEN, _CLOSE, "<|im_start|>"),
     template_has=("<|im_start|>",),

@@ -1,4 +1,4 @@
-"""Qwen3-Coder, Qwen3.5: XML between ``<tool_call>`` tags, strings as they are.
+"""Qwen3-Coder, Qwen3.5, Nemotron 3: XML between ``<tool_call>`` tags, strings as they are.
 
 Strings of the template in vLLM's examples/tool_chat_template_qwen3coder.jinja. Strings stand without
 quotes and other values in JSON, so what a text means depends on the parameter's type; where both are
@@ -79,18 +79,20 @@ def _extra(fields: Mapping[str, Any]) -> Iterable[str]:
         yield f"<{key}>{text}</{key}>"
 
 
-_CALL = sequence(
+#: One call, and how tools are declared.
+CALL = sequence(
     TokenNode(OPEN), "\n<function=", NameNode(bare=True), ">\n", ArgumentsNode(syntax=XML_ARGS),
     "\n", TokenNode(CLOSE),
 )  # fmt: skip
+TOOLS = ToolMarkup((_BEFORE, _BEHIND), between="\n", write=_tool)
 FORMAT = declare_format(
     "qwen3_coder",
-    "Qwen3-Coder, Qwen3.5: XML between <tool_call> tags",
+    "Qwen3-Coder, Qwen3.5, Nemotron 3: XML between <tool_call> tags",
     sequence(
         THINK,
-        ChoiceNode(CallsNode(_CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
+        ChoiceNode(CallsNode(CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
     ),
-    chatml(ToolMarkup((_BEFORE, _BEHIND), between="\n", write=_tool)),
+    chatml(TOOLS),
     tokens=TOKENS,
     signs=("<|im_start|>", "<|im_end|>"),
     template_has=("<function=", "<parameter="),
