@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from callmemaybe.agent.framing import plain_conversation, request_within
 from callmemaybe.models.scripted import ScriptedModel
-from callmemaybe.server.framing import plain_conversation, request_within
 from tests.decoding.helpers import CHATML, PIECES, vocabulary
 
 MORE = (

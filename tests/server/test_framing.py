@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from callmemaybe.server.framing import plain_conversation, request_within, told_schema
+from callmemaybe.agent.framing import plain_conversation, request_within, told_schema
 from tests.server.conftest import WEATHER
 from tests.server.test_nano import LIGHT, called, client, result
 

@@ -7,7 +7,7 @@ import json
 import httpx2
 import pytest
 
-from callmemaybe.server.references import is_waiting
+from callmemaybe.agent.references import is_waiting
 from callmemaybe.tools import ToolCall
 from tests.server.conftest import WEATHER
 from tests.server.test_framing import FINAL, ask, calls, client, function, user

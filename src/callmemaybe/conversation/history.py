@@ -32,6 +32,32 @@ def events_of_messages(
             yield where, event
 
 
+def unpaired_call(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """Say what is wrong where calls and results of chat messages are no pairs; None where they are.
+
+    Every call must have one result, directly after it, and every result must belong to a call. An id may stand for
+    another call once its result is there: some models count their calls from 0 in each turn.
+    """
+    seen: set[str] = set()
+    waiting: dict[str, None] = {}
+    for message in messages:
+        if message["role"] == "tool":
+            call = message["tool_call_id"]
+            if call not in waiting:
+                why = "has its result already" if call in seen else "was never made"
+                return f"There is a result of the call {call!r}, which {why}."
+            del waiting[call]
+            continue
+        if waiting:
+            break
+        for made in message.get("tool_calls") or ():
+            if made["id"] in waiting:
+                return f"The id {made['id']!r} stands for two calls."
+            seen.add(made["id"])
+            waiting[made["id"]] = None
+    return f"The call {next(iter(waiting))!r} has no result behind it." if waiting else None
+
+
 def _events_of_message(message: Mapping[str, Any], where: str) -> Iterator[ConversationEvent]:
     role = message.get("role")
     if role in ("system", "developer", "user"):

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from callmemaybe.agent.single_request import read_conversation
 from callmemaybe.errors import UpstreamError
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.plugins import notify
@@ -41,7 +42,6 @@ from callmemaybe.server.observability import RequestMetrics, RequestObserver, Re
 from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
 from callmemaybe.server.scheduler import PendingRequest, TurnScheduler
-from callmemaybe.server.single_request import read_conversation
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
 
 _LOG = logging.getLogger("callmemaybe.server")

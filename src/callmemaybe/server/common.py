@@ -15,6 +15,8 @@ from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from callmemaybe.agent.single_request import read_conversation, unwritable
+from callmemaybe.conversation.history import unpaired_call
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.continuation import TextGenerator
 from callmemaybe.generation.local import LocalGenerator
@@ -26,7 +28,6 @@ from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
     RequestObject,
 )
-from callmemaybe.server.single_request import read_conversation
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
@@ -245,36 +246,17 @@ def allowed_output(
     thinking: int,
 ) -> OutputSpec:
     """Return the output that a request allows; raise ApiError for what this model cannot write."""
-    talks = served.format.has_free_text
     choice_json = choice.model_dump() if isinstance(choice, RequestObject) else choice
     if choice_json is not None and not has_tools and choice_json != "none":
         raise invalid_value("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
-    single = served.is_single_request
-    if not talks and answer is not None and not (single and _is_form(answer)):
-        raise invalid_value(
-            "response_format",
-            f"The model {served.name!r} only calls functions; its answers have no other form. Ask "
-            "for the arguments of a function of that form, or serve a bigger model.",
-        )
-    if not talks and not single and (not has_tools or choice_json == "none"):
-        raise invalid_value(
-            "tools" if not has_tools else "tool_choice",
-            f"The model {served.name!r} only calls functions; it cannot answer in text. "
-            + ("Give it 'tools'" if not has_tools else "Let it call one")
-            + ", or serve a bigger model.",
-        )
+    wrong = unwritable(
+        served.format, served.name, choice=choice_json, has_tools=has_tools, answer=answer
+    )
+    if wrong is not None:
+        raise invalid_value(*wrong)
     is_parallel = served.format.is_parallel and parallel is not False
     return output_spec(choice_json, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
                   thinking=thinking)  # fmt: skip
-
-
-def _is_form(answer: Any) -> bool:
-    """Whether a format of answers can be filled in as the parameters of a function."""
-    return isinstance(answer, Mapping) and (
-        bool(answer.get("properties"))
-        or answer.get("type", "object") != "object"
-        or answer.get("additionalProperties") is False
-    )
 
 
 def thinking_budget(effort: str | None, param: str, served: ServedModel) -> int:
@@ -336,25 +318,9 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
                 f"The model {served.name!r} reads one request and nothing else: no instructions, no "
                 "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
             )
-    seen: set[str] = set()
-    waiting: dict[str, None] = {}
-    for message in messages:
-        if message["role"] == "tool":
-            call = message["tool_call_id"]
-            if call not in waiting:
-                why = "has its result already" if call in seen else "was never made"
-                raise invalid_value(param, f"There is a result of the call {call!r}, which {why}.")
-            del waiting[call]
-            continue
-        if waiting:
-            break
-        for made in message.get("tool_calls") or ():
-            if made["id"] in waiting:
-                raise invalid_value(param, f"The id {made['id']!r} stands for two calls.")
-            seen.add(made["id"])
-            waiting[made["id"]] = None
-    if waiting:
-        raise invalid_value(param, f"The call {next(iter(waiting))!r} has no result behind it.")
+    wrong = unpaired_call(messages)
+    if wrong is not None:
+        raise invalid_value(param, wrong)
 
 
 def logprob_json(token: TokenLogprob) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
+from callmemaybe.agent.framing import told_schema
 from callmemaybe.errors import GrammarError, InputError
 from callmemaybe.grammar import Grammar, regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.grammar.nodes import words
 from callmemaybe.jsonio import loads
 from callmemaybe.server.common import check_min_size
-from callmemaybe.server.framing import told_schema
 from callmemaybe.server.http_errors import invalid_value
 from callmemaybe.server.message_models import JsonFormat
 from callmemaybe.server.request_models import (

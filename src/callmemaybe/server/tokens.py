@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from callmemaybe.agent.single_request import first_prompt
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.continuation import TextGenerator
 from callmemaybe.generation.result import TurnResult
@@ -29,7 +30,6 @@ from callmemaybe.server.request_models import (
     RequestObject,
     parse_request,
 )
-from callmemaybe.server.single_request import first_prompt
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec

@@ -16,13 +16,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from callmemaybe.agent.single_request import SingleRequestTurns, first_prompt
 from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError, GrammarError, InputError, UnsupportedSchema
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
-from callmemaybe.server.single_request import SingleRequestTurns, first_prompt
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -40,7 +40,7 @@ class TurnRequest:
     has_early_calls: bool = False
     """Whether a stream sends the first call while it is written."""
     is_single: bool = False
-    """Whether the model reads one request and nothing else (see :mod:`callmemaybe.server.single_request`)."""
+    """Whether the model reads one request and nothing else (see :mod:`callmemaybe.agent.single_request`)."""
     counts_only: bool = False
     """Whether the tokens of the prompt are counted, and nothing is written."""
     work: Callable[[], Any] | None = None

@@ -2,7 +2,7 @@
 
 A model that reads one request has no value for such a call and takes a word of the part itself for one ("tell"). So a call waits
 if the last part of its request says *there* (of a place, not as in "is there") and all its values stand in that part alone. Behind
-the results the part is asked about by itself, with what was found (:func:`callmemaybe.server.several_calls.follow_up`).
+the results the part is asked about by itself, with what was found (:func:`callmemaybe.agent.several_calls.follow_up`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
+from callmemaybe.agent.references import is_waiting
 from callmemaybe.errors import BudgetError, GroundingError, ModelError
 from callmemaybe.generation.compound import (
     SURE,
@@ -24,7 +25,6 @@ from callmemaybe.generation.compound import (
     referring_part,
 )
 from callmemaybe.generation.result import TurnResult
-from callmemaybe.server.references import is_waiting
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 

@@ -3,13 +3,13 @@
 What such a model does not read (instructions, earlier turns) is left out and named. What it cannot write is made
 by rules that can be stated:
 
-- A compound request becomes several calls (see :mod:`callmemaybe.server.several_calls`).
+- A compound request becomes several calls (see :mod:`callmemaybe.agent.several_calls`).
 - After the results of functions that are offered it makes the calls that the request still asks for; then it answers in text, which is rendered from the results. Where the client wants a call
   (``tool_choice``), it fills a function that it has not called yet, with the results behind the request.
 - An answer by a JSON Schema is the filling of one function with that schema.
 - Where it is to answer in text, or no function fits, it says so in a sentence; likewise where the function that fits
   requires a value that the request does not say.
-- A function that hands in the final answer is called last (see :mod:`callmemaybe.server.framing`).
+- A function that hands in the final answer is called last (see :mod:`callmemaybe.agent.framing`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from callmemaybe.agent.framing import is_final, plain_conversation, request_within, text_parameter
+from callmemaybe.agent.several_calls import Turn, call_parts, cost_of, follow_up
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
-from callmemaybe.server.framing import is_final, plain_conversation, request_within, text_parameter
-from callmemaybe.server.several_calls import Turn, call_parts, cost_of, follow_up
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallStarted,
     ToolCall,
     ToolSpec,
 )
+from callmemaybe.wire.format import Format
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.said_values import NOT_SAID
 
@@ -286,6 +287,40 @@ class SingleRequestTurns:
     def _said(self, text: str, result: TurnResult | None = None) -> TurnResult:
         made = result or TurnResult(prompt_tokens=0)
         return replace(made, text=text, calls=(), ended="stop")
+
+
+def unwritable(
+    form: Format, name: str, *, choice: Any, has_tools: bool, answer: Any
+) -> tuple[str, str] | None:
+    """Say what of a request the model ``name`` cannot write, behind the parameter that asks for it; None for nothing.
+
+    ``choice`` is the request's ``tool_choice``, ``answer`` what an answer in text is to be.
+    """
+    if form.has_free_text:
+        return None
+    if answer is not None and not (form.is_single_request and _is_form(answer)):
+        why = (
+            f"The model {name!r} only calls functions; its answers have no other form. Ask "
+            "for the arguments of a function of that form, or serve a bigger model."
+        )
+        return "response_format", why
+    if not form.is_single_request and (not has_tools or choice == "none"):
+        return (
+            "tools" if not has_tools else "tool_choice",
+            f"The model {name!r} only calls functions; it cannot answer in text. "
+            + ("Give it 'tools'" if not has_tools else "Let it call one")
+            + ", or serve a bigger model.",
+        )
+    return None
+
+
+def _is_form(answer: Any) -> bool:
+    """Whether a format of answers can be filled in as the parameters of a function."""
+    return isinstance(answer, Mapping) and (
+        bool(answer.get("properties"))
+        or answer.get("type", "object") != "object"
+        or answer.get("additionalProperties") is False
+    )
 
 
 Prompt = tuple[Sequence[Message], Sequence[ToolSpec], OutputSpec]
