@@ -6,6 +6,9 @@ to happen next. ``AgentRunner`` is its driver, the only part that waits: it lets
 lets an executor run the calls: plain Python functions (``PythonExecutor``), or a gateway
 (``GatewayExecutor``), where nothing happens twice.
 
+A model that reads one request, and no conversation, is led through the same loop by ``single_request``: what it cannot
+write is made by rules.
+
 What the room does not know: tokens, masks, how a wire format writes a call, and how a gateway keeps its
 promises.
 """
