@@ -139,7 +139,38 @@ def suites() -> str:
     parts += ["\n## Valid and refused\n\n"]
     files = [(f"`{name}`", str(n)) for name, n in lost.most_common()]
     parts += [_table(("file", "cases"), files) if files else "None.\n"]
-    return "".join(parts)
+    return "".join([*parts, *_peers()])
+
+
+PEERS = """
+## Tests of peers
+
+`python ratchets/fetch.py --peers` fetches llama.cpp's tests of chat formats and its templates, and
+`python ratchets/run.py --peers` runs them on the readers of this package: the format that is detected for each
+template reads the outputs of its cases, whole and cut at every byte, and must find the calls, the text and the thought
+that llama.cpp expects. *differs*: on purpose, for a reason below; *fails*: it should pass, and does not yet; *left
+out*: it asks something else than what an output means.
+
+"""
+
+
+def _peers() -> Iterator[str]:
+    """Yield what peers' own tests say, and why cases differ."""
+    yield PEERS
+    rows, reasons = [], Counter[str]()
+    for path in sorted((ROOT / "ratchets" / "peers").glob("*.json")):
+        found = json.loads(path.read_text("utf-8"))
+        rows.append((found["source"], *(str(count) for count in found["counts"].values())))
+        reasons.update(how for how in found["not passed"].values())
+    yield _table(("suite", "passed", "differs", "fails", "left out"), rows)
+    yield "\n"
+    for kind in ("differs", "fails", "left out"):
+        some = [
+            (how.partition(": ")[2], str(n))
+            for how, n in reasons.most_common()
+            if how.startswith(kind)
+        ]
+        yield _table((kind, "cases"), some) + "\n"
 
 
 SERVER = """# The server's interfaces

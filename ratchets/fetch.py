@@ -2,6 +2,7 @@
 
     python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
     python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
+    python ratchets/fetch.py --peers       llama.cpp's tests of chat formats and its templates (a package of 77 MB)
 
 Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
 their makers.
@@ -13,11 +14,15 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import hashlib
+import io
 import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -27,6 +32,45 @@ SOURCES = {
     "json-schema-org/JSON-Schema-Test-Suite": "44401e0c046704b476ec9d2e2fccdaee618f259d",
     "guidance-ai/jsonschemabench": "ba103c73756198dd9b149ddc7db7867da7a077f6",
 }
+
+
+#: The package that ships llama.cpp's sources, its version, and the SHA-256 of its source distribution.
+PEER = (
+    "llama-cpp-python", "0.3.36", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+)  # fmt: skip
+_PEER_FILES = ("tests/test-chat.cpp", "models/templates/", "LICENSE")
+
+
+def fetch_peer(data: Path) -> None:
+    """Put llama.cpp's tests of chat formats and its templates, as a package ships them, into ``data``."""
+    name, version, digest = PEER
+    print(f"{name} {version} ...", flush=True)
+    file = f"{name.replace('-', '_')}-{version}.tar.gz"
+    # PyPI's simple index as JSON (PEP 691).
+    accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
+    index = urllib.request.Request(f"https://pypi.org/simple/{name}/", headers=accept)
+    try:
+        with urllib.request.urlopen(index) as answer:  # noqa: S310 - an https address
+            files = json.load(answer)["files"]
+        (url,) = (one["url"] for one in files if one["filename"] == file)
+        if not url.startswith("https://"):
+            raise ValueError(f"{url} is no https address")
+        with urllib.request.urlopen(url) as answer:  # noqa: S310 - checked above
+            content = answer.read()
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"could not fetch: {error}; is there a way to the network?") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise SystemExit(f"{url} is not what was measured: its SHA-256 is another")
+    target = data / "peers" / "llama.cpp"
+    shutil.rmtree(target, ignore_errors=True)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            path = member.name.partition("/vendor/llama.cpp/")[2]
+            if member.isfile() and path.startswith(_PEER_FILES):
+                file = archive.extractfile(member)
+                assert file is not None
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                (target / path).write_bytes(file.read())
 
 
 def checkout(repository: str, folder: Path) -> None:
@@ -83,8 +127,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--from", dest="clones", type=Path, help="a folder with both clones")
+    parser.add_argument("--peers", action="store_true", help="fetch the tests of peers instead")
     parser.add_argument("--data", type=Path, default=DATA, help="where to write")
     options = parser.parse_args()
+    if options.peers:
+        fetch_peer(options.data)
+        print(f"written to {options.data / 'peers'}; now: python ratchets/run.py")
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         clones = options.clones or Path(folder)
         for repository in SOURCES if options.clones is None else ():

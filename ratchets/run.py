@@ -2,6 +2,7 @@
 
     python ratchets/run.py            measure and compare with the committed results
     python ratchets/run.py --write    measure and write the results
+    python ratchets/run.py --peers    the tests of peers alone
 
 The suites are the official JSON Schema test suite, drafts 7 and 2020-12, and a sample of MaskBench. They are
 read from --data, from ../shared/data beside the repository, or from ratchets/data, where
@@ -187,6 +188,43 @@ def sources(data: Path) -> dict[str, Iterator[Case]]:
     }
 
 
+def _rank(result: str) -> int:
+    """Return how good the result of a peer's case is."""
+    return ("fails", "differs", "left out", "passed").index(result.partition(":")[0])
+
+
+def peers(data: Path, *, write: bool) -> bool:
+    """Measure the tests of peers that are here, say what got worse; return whether anything did."""
+    sys.path.insert(0, str(HERE))
+    import llama_cpp_chat
+
+    file = HERE / "peers" / "llama.cpp-chat.json"
+    places = (data / "peers" / "llama.cpp", HERE / "data" / "peers" / "llama.cpp")
+    root = next((place for place in places if place.exists()), None)
+    if root is None:
+        print("llama.cpp-chat: skipped, python ratchets/fetch.py --peers fetches it")
+        return False
+    results = llama_cpp_chat.results(root)
+    counts = Counter(result.partition(":")[0] for result in results.values())
+    known = json.loads(file.read_text("utf-8"))["not passed"] if file.exists() else {}
+    lost = [
+        f"{name}: {known.get(name, 'passed')} -> {result}"
+        for name, result in results.items()
+        if _rank(result) < _rank(known.get(name, "passed"))
+    ]
+    print(f"llama.cpp-chat: {dict(counts)}")
+    for line in lost[:SHOWN]:
+        print(f"  worse: {line}")
+    if write:
+        report = {
+            "source": "llama.cpp as llama-cpp-python 0.3.36 ships it, tests/test-chat.cpp",
+            "counts": {name: counts[name] for name in ("passed", "differs", "fails", "left out")},
+            "not passed": {name: one for name, one in results.items() if one != "passed"},
+        }
+        file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return bool(lost)
+
+
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
@@ -194,7 +232,10 @@ def main() -> int:
     )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--write", action="store_true", help="write the result files")
+    parser.add_argument("--peers", action="store_true", help="the tests of peers alone")
     options = parser.parse_args()
+    if options.peers:
+        return 1 if peers(options.data, write=options.write) and not options.write else 0
     if not (options.data / "maskbench").exists():
         print(
             f"the suites are not at {options.data}: run python ratchets/fetch.py", file=sys.stderr
@@ -215,6 +256,7 @@ def main() -> int:
         failed = failed or bool(lost)
         if options.write:
             file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    failed = peers(options.data, write=options.write) or failed
     return 1 if failed and not options.write else 0
 
 

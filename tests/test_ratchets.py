@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -48,3 +50,19 @@ def test_worse_knows_the_order() -> None:
     assert run.worse({"a": "wrong reject"}, {"a": "refused"})
     assert run.worse({"a": "refused"}, {})
     assert not run.worse({"a": "exact", "b": "refused"}, {"a": "refused", "b": "wrong reject"})
+
+
+def test_outputs_of_models_mean_what_llama_cpp_reads_in_them() -> None:
+    """No case of its tests of chat formats fares worse than it did, and none that differs lacks a reason."""
+    places = (run.DATA / "peers" / "llama.cpp", ROOT / "ratchets" / "data" / "peers" / "llama.cpp")
+    root = next((place for place in places if place.exists()), None)
+    if root is None:
+        pytest.skip("llama.cpp's tests are not here: python ratchets/fetch.py --peers fetches them")
+    sys.path.insert(0, str(ROOT / "ratchets"))
+    import llama_cpp_chat
+
+    file = ROOT / "ratchets" / "peers" / "llama.cpp-chat.json"
+    known = json.loads(file.read_text("utf-8"))["not passed"]
+    found = llama_cpp_chat.results(root)
+    assert len(found) > 400
+    assert {name: how for name, how in found.items() if how != "passed"} == known
