@@ -11,7 +11,7 @@ import pytest
 
 from callmemaybe.agent.executors import PythonExecutor
 from callmemaybe.caller import Caller
-from callmemaybe.cli.batch import BatchJob
+from callmemaybe.cli.batch import BatchJob, PromptRunner
 from callmemaybe.cli.results import ResultFile, ResultSettings
 from callmemaybe.conversation import Conversation, ModelTurn
 from callmemaybe.errors import DuplicateKeyError
@@ -169,7 +169,7 @@ def test_of_many_prompts_one_may_fail(at_once: int, tmp_path: Path) -> None:
     model = speaks(VOCABULARY, parts, lambda said: b"good" in said, ASK)
     made = Caller(model, [FREE], format="hermes", vocabulary=VOCABULARY, no_call=False)
     file = ResultFile(tmp_path / "out.json", ResultSettings.of([FREE], "m"))
-    batch = BatchJob(made, [FREE], prompts, file, concurrency=at_once)
+    batch = BatchJob(PromptRunner(made, [FREE], concurrency=at_once), prompts, file)
     failures = [row.record.failure for row in batch.rows()]
     batch.save()
     assert failures[::2] == [None, None]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import callmemaybe
 from callmemaybe.agent.executors import PythonExecutor
 from callmemaybe.caller import Caller
-from callmemaybe.cli.batch import BatchJob
+from callmemaybe.cli.batch import BatchJob, PromptRunner
 from callmemaybe.cli.results import ResultFile, ResultSettings
 from callmemaybe.decoding.beam import search
 from callmemaybe.decoding.name_choice import NameChoices
@@ -467,7 +467,7 @@ def test_of_a_batch_one_prompt_may_fail(at_once: int, tmp_path: Path) -> None:
     model = speaks(HERMES, [written(BAD), written(GOOD)], lambda said: b"good" in said, ASK)
     made = Caller(model, [DISTINCT], format="hermes", vocabulary=HERMES, no_call=False)
     file = ResultFile(tmp_path / "out.json", ResultSettings.of([DISTINCT], "m"))
-    batch = BatchJob(made, [DISTINCT], prompts, file, concurrency=at_once)
+    batch = BatchJob(PromptRunner(made, [DISTINCT], concurrency=at_once), prompts, file)
     failures = [row.record.failure for row in batch.rows()]
     batch.save()
     assert failures[::2] == [None, None]

@@ -59,7 +59,7 @@ def check_writable(path: Path, what: str) -> None:
         temporary.unlink()
     except (OSError, ValueError, RuntimeError) as error:
         is_blocked = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "a file stands where its folder should be" if is_blocked else _reason(error)
+        reason = "a file stands where its folder should be" if is_blocked else failure_reason(error)
         raise InputError(
             f"{what} cannot be written: {reason}",
             where=str(path),
@@ -84,7 +84,7 @@ def write_atomically(path: Path, text: str) -> None:
         else:
             _replace(path.resolve(), data)
     except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {_reason(error)}") from error
+        raise WriteError(f"{path}: cannot be written: {failure_reason(error)}") from error
 
 
 def _print(text: str) -> None:
@@ -96,7 +96,7 @@ def _print(text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             discard(sys.stdout)
-        raise WriteError(f"standard output: cannot be written: {_reason(error)}") from error
+        raise WriteError(f"standard output: cannot be written: {failure_reason(error)}") from error
 
 
 def same_file(first: Path, second: Path) -> bool:
@@ -144,7 +144,8 @@ def _is_special(path: Path) -> bool:
     return is_open or not path.is_file()
 
 
-def _reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
+    """Return what the system says about a failed operation."""
     return getattr(error, "strerror", None) or str(error)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from callmemaybe.cli.files import is_file, read_text, source_name
 from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.jsonio import JsonDocument, RawNumber, dumps, parse_number, read
+from callmemaybe.jsonio import JsonDocument, RawNumber, dumps, join_pointer, parse_number, read
 from callmemaybe.tools import ToolSpec, check_distinct
 
 if TYPE_CHECKING:
@@ -55,17 +55,17 @@ def read_functions(path: Path) -> tuple[ToolSpec, ...]:
     return tools
 
 
-def read_prompts(path: Path) -> list[str]:
-    """Read prompts: a list of strings or of objects with a "prompt", or such items line by line.
+def read_prompts(path: Path, key: str = "prompt") -> list[str]:
+    """Read prompts: a list of strings or of objects with one under ``key``, or such items line by line.
 
     Raises InputError.
     """
     text = read_text(path)
     if path.suffix.lower() in _LINES or text.lstrip(" \t\r\n")[:1] != "[":
-        return _prompts_of_lines(text, path)
+        return _prompts_of_lines(text, path, key)
     document = read(text, source=source_name(path))
     assert isinstance(document.value, list)
-    return [_prompt(item, document, f"/{index}") for index, item in enumerate(document.value)]
+    return [_prompt(item, document, f"/{index}", key) for index, item in enumerate(document.value)]
 
 
 def kind_of(value: object) -> str:
@@ -74,21 +74,21 @@ def kind_of(value: object) -> str:
     return "null" if value is None else names.get(type(value), "a number")
 
 
-def _prompts_of_lines(text: str, path: Path) -> list[str]:
+def _prompts_of_lines(text: str, path: Path, key: str) -> list[str]:
     if path.suffix.lower() not in _LINES:
-        whole = _single_prompt(text, path)
+        whole = _single_prompt(text, path, key)
         if whole is not None:
-            return [_prompt(whole.value, whole, "")]
+            return [_prompt(whole.value, whole, "", key)]
     prompts = []
     # str.splitlines would also split at U+2028, which may stand in a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(" \t\r"):
             document = read(line.rstrip("\r"), source=source_name(path), first_line=number)
-            prompts.append(_prompt(document.value, document, ""))
+            prompts.append(_prompt(document.value, document, "", key))
     return prompts
 
 
-def _single_prompt(text: str, path: Path) -> JsonDocument | None:
+def _single_prompt(text: str, path: Path, key: str) -> JsonDocument | None:
     """Return the text as one document if it is a single prompt, None if it is JSON lines.
 
     Raises InputError for a value that is not a prompt, and for invalid JSON.
@@ -103,7 +103,7 @@ def _single_prompt(text: str, path: Path) -> JsonDocument | None:
             raise error from None
         return None
     value = whole.value
-    if isinstance(value, str) or (isinstance(value, dict) and "prompt" in value):
+    if isinstance(value, str) or (isinstance(value, dict) and key in value):
         return whole
     raise InputError(
         f"expected a list of prompts, found {kind_of(value)}",
@@ -112,15 +112,14 @@ def _single_prompt(text: str, path: Path) -> JsonDocument | None:
     )
 
 
-def _prompt(item: object, document: JsonDocument, pointer: str) -> str:
+def _prompt(item: object, document: JsonDocument, pointer: str, key: str) -> str:
     prompt = item
     if isinstance(item, dict):
-        if "prompt" not in item:
-            raise InputError(
-                'the object has no "prompt"', where=document.place(pointer), hint=_PROMPTS_ARE
-            )
-        pointer += "/prompt"
-        prompt = item["prompt"]
+        if key not in item:
+            hint = f"{_PROMPTS_ARE}; --prompt-key names another key"
+            raise InputError(f'the object has no "{key}"', where=document.place(pointer), hint=hint)
+        pointer += join_pointer([key])
+        prompt = item[key]
     if not isinstance(prompt, str):
         raise InputError(
             f"expected a prompt as a string, found {kind_of(prompt)}",

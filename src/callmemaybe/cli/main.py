@@ -87,6 +87,9 @@ def run(
     now: options.NowOption = None,
     trace: options.TraceOption = None,
     resume: options.ResumeOption = False,
+    workers: options.BatchWorkersOption = None,
+    ray: options.RayOption = None,
+    prompt_key: options.PromptKeyOption = "prompt",
     prefix_cache: options.PrefixCacheOption = None,
     verbose: options.VerboseOption = False,
     quiet: options.QuietOption = False,
@@ -95,7 +98,7 @@ def run(
     chosen = RunOptions(
         functions_definition, input_, output, model, max_tokens,
         SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground, now,
-        logprobs, batch, prefix_cache, verbose, quiet, trace, resume,
+        logprobs, batch, prefix_cache, verbose, quiet, trace, resume, workers, ray, prompt_key,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 

@@ -100,7 +100,7 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help='File for the calls, replaced atomically; "-": standard output (the table then goes to standard error).',
+        help='File for the calls: .jsonl is appended to, others are replaced atomically; "-": standard output.',
     ),
 ]
 ModelOption = Annotated[
@@ -158,6 +158,21 @@ TraceOption = Annotated[
 ]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Keep the finished results of an earlier run.")
+]
+BatchWorkersOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=256, help="Processes that work on prompts; each loads the model."),
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help='Work on a Ray cluster: "local" starts one here, "auto" finds one, or host:port.',
+    ),
+]
+PromptKeyOption = Annotated[
+    str, typer.Option(help="The key of an object of --input that holds its prompt.")
 ]
 PrefixCacheOption = Annotated[
     Path | None,

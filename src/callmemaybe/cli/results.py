@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe.cli.files import is_stream, read_text, write_atomically
+from callmemaybe.cli.lock import keep_aside
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import RawNumber, dumps, dumps_string, read
 from callmemaybe.tools import ToolSpec
@@ -148,7 +149,9 @@ class ResultFile:
         notes = self._notes()
         changed = self._settings.difference(notes) if notes else None
         if changed:
-            return ResumedResults({}, f"{changed} since the last run: every prompt is done again")
+            aside = keep_aside(self.path, self.notes_path)
+            message = f"{changed} since the last run: every prompt is done again, and the earlier results are in {aside}"
+            return ResumedResults({}, message)
         # Notes apply to the very file they were written with, not to one edited since.
         has_notes = notes.get("results") == _hash(text)
         unfinished = _unfinished(notes) if has_notes else set()
@@ -200,10 +203,10 @@ def _record(
     if tool is None or not isinstance(parameters, dict):
         return None
     text = dumps(parameters, schema=tool.schema)
-    return ResultRecord(prompt, tool.name, text) if has_notes or _is_valid(text, tool) else None
+    return ResultRecord(prompt, tool.name, text) if has_notes or is_valid(text, tool) else None
 
 
-def _is_valid(parameters: str, tool: ToolSpec) -> bool:
+def is_valid(parameters: str, tool: ToolSpec) -> bool:
     """Whether the arguments satisfy the tool's schema; checked where there are no notes."""
     from callmemaybe.tools.schemas import validator_for
 

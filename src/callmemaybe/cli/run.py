@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from callmemaybe.cli.batch import BatchJob, BatchRow, PromptRunner, RowMaker, lost_row
 from callmemaybe.cli.files import (
     check_writable,
     is_standard,
@@ -20,14 +21,16 @@ from callmemaybe.cli.files import (
     same_file,
 )
 from callmemaybe.cli.inputs import read_functions, read_prompts
+from callmemaybe.cli.lines import LineFile, ResumedLines
+from callmemaybe.cli.lock import lock_path, locked
 from callmemaybe.cli.options import GroundMode, KeyOrder, NameChoiceMode, NoCall
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
+from callmemaybe.cli.prompts import PromptSource, open_prompts
 from callmemaybe.cli.results import ResultFile, ResultSettings, ResumedResults, notes_path
 from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Caller, Step
-    from callmemaybe.cli.batch import BatchJob, BatchRow
     from callmemaybe.cli.display import RunDisplay
     from callmemaybe.cli.trace import TraceWriter
     from callmemaybe.tools import ToolSpec
@@ -92,6 +95,39 @@ class RunOptions:
     quiet: bool
     trace: Path | None
     resume: bool
+    workers: int | None = None
+    ray: str | None = None
+    prompt_key: str = "prompt"
+
+    def check(self) -> None:
+        """Raise InputError for options that contradict each other."""
+        self.drawing.check()
+        if is_standard(self.functions) and is_standard(self.prompts):
+            raise InputError(
+                "--functions_definition reads standard input, too",
+                where="--input -",
+                hint="name a file",
+            )
+        if self.trace and is_standard(self.trace):
+            raise InputError("a trace is written to a file", where="--trace -", hint="name one")
+        has_processes = self.ray is not None or (self.workers or 1) > 1
+        if has_processes and (self.trace or self.verbose):
+            raise InputError(
+                "steps are shown by a run of one process only",
+                where="--trace" if self.trace else "--verbose",
+                hint="leave out --workers and --ray",
+            )
+
+    def source(self) -> PromptSource:
+        """Return the prompts, read as they are needed."""
+        return open_prompts(self.prompts, self.prompt_key, self._read)
+
+    def prompt_list(self) -> list[str]:
+        """Return all prompts."""
+        return self._read(self.prompts)
+
+    def _read(self, path: Path) -> list[str]:
+        return read_prompts(path, self.prompt_key)
 
     def settings(self, tools: tuple[ToolSpec, ...]) -> ResultSettings:
         """Return what determines the results; a larger token budget does not invalidate finished ones."""
@@ -106,6 +142,8 @@ class RunOptions:
             limits["order"] = self.order.value
         if self.ground is not GroundMode.OFF:
             limits["ground"] = self.ground.value
+        if self.prompt_key != "prompt":
+            limits["prompt_key"] = self.prompt_key
         return ResultSettings.of(
             tools,
             self.model,
@@ -123,39 +161,61 @@ def run(options: RunOptions) -> ExitCode:
     finished results have been saved.
     """
     options = replace(options, output=named_output(options.output))
-    with stopped_by_signals():
-        tools, prompts = _inputs(options)
-        file = ResultFile(options.output, options.settings(tools))
-        resumed = file.resume(prompts, tools) if options.resume else ResumedResults({}, "")
-        # Heavy imports come after all checks.
-        from callmemaybe.cli.display import RunDisplay
-
-        display = RunDisplay(
-            len(prompts),
-            verbose=options.verbose,
-            quiet=options.quiet,
-            results_on_stdout=is_standard(options.output),
-        )
-        if resumed.message:
-            display.message(resumed.message)
-        batch = _batch(options, tools, prompts, file, resumed)
-        return _drive(batch, display, options)
+    with stopped_by_signals(), ExitStack() as stack:
+        options.check()
+        tools = read_functions(options.functions)
+        is_lines = options.output.suffix.lower() in {".jsonl", ".ndjson"}
+        prompts = options.source() if is_lines else options.prompt_list()
+        _check_written(options)
+        if not is_stream(options.output):
+            stack.enter_context(locked(options.output))
+        if isinstance(prompts, list):
+            return _run_list(options, tools, prompts)
+        return _run_lines(options, tools, prompts)
 
 
-def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
-    options.drawing.check()
-    if is_standard(options.functions) and is_standard(options.prompts):
-        raise InputError(
-            "--functions_definition reads standard input, too",
-            where="--input -",
-            hint="name a file",
-        )
-    if options.trace and is_standard(options.trace):
-        raise InputError("a trace is written to a file", where="--trace -", hint="name one")
-    tools = read_functions(options.functions)
-    prompts = read_prompts(options.prompts)
-    _check_written(options)
-    return tools, prompts
+def _run_list(options: RunOptions, tools: tuple[ToolSpec, ...], prompts: list[str]) -> ExitCode:
+    """Write one JSON array."""
+    file = ResultFile(options.output, options.settings(tools))
+    resumed = file.resume(prompts, tools) if options.resume else ResumedResults({}, "")
+    # Heavy imports come after all checks.
+    from callmemaybe.cli.display import RunDisplay
+
+    display = RunDisplay(
+        len(prompts),
+        verbose=options.verbose,
+        quiet=options.quiet,
+        results_on_stdout=is_standard(options.output),
+    )
+    if resumed.message:
+        display.message(resumed.message)
+    batch = BatchJob(_runner(options, tools), prompts, file, resumed.records)
+    return _drive(batch, display, options)
+
+
+def _run_lines(options: RunOptions, tools: tuple[ToolSpec, ...], source: PromptSource) -> ExitCode:
+    """Append JSON lines, with a memory that does not grow with their number."""
+    file = LineFile(options.output, options.settings(tools), source)
+    start = file.resume(tools) if options.resume else ResumedLines(message=file.begin())
+    from callmemaybe.cli.lines_run import run_lines
+    from callmemaybe.cli.progress import BatchProgress
+
+    progress = BatchProgress(
+        source.size,
+        start.place.rows,
+        quiet=options.quiet,
+        verbose=options.verbose,
+        results_on_stdout=is_standard(options.output),
+    )
+    progress.message(start.message)
+    runner = _runner(options, tools)
+    with ExitStack() as stack:
+        trace = _open_trace(options, stack)
+        if isinstance(runner, PromptRunner):
+            runner.on_step = trace.step if trace else None
+        run_lines(file, source, start, runner, progress, trace.row if trace else lambda _: None)
+    progress.summary(_output_name(options.output))
+    return ExitCode.SOME_FAILED if file.failed else ExitCode.DONE
 
 
 def _check_written(options: RunOptions) -> None:
@@ -166,6 +226,8 @@ def _check_written(options: RunOptions) -> None:
         notes = notes_path(options.output)
         check_writable(notes, "the notes on the results")
         written[f"{notes} (beside --output)"] = notes
+        lock = lock_path(options.output)
+        written[f"{lock} (beside --output)"] = lock
     if options.trace:
         check_writable(options.trace, "the trace")
         written["--trace"] = options.trace
@@ -178,22 +240,39 @@ def _check_written(options: RunOptions) -> None:
             raise InputError(f"is also the file of {first}", where=second, hint="name another")
 
 
-def _batch(
-    options: RunOptions,
-    tools: tuple[ToolSpec, ...],
-    prompts: list[str],
-    file: ResultFile,
-    resumed: ResumedResults,
-) -> BatchJob:
-    from callmemaybe.cli.batch import BatchJob
+@dataclass(frozen=True, slots=True)
+class MakePromptRunner:
+    """Makes what works on the prompts of a run, in any process: an object that can be pickled."""
 
-    may_decline = options.no_call is NoCall.ALLOW
-    return BatchJob(
-        _caller(options, tools), tools, prompts, file, may_decline, resumed.records, options.batch
-    )
+    options: RunOptions
+    tools: tuple[ToolSpec, ...]
+
+    def __call__(self, most_threads: int | None = None) -> PromptRunner:
+        """Load the model. Raises ModelError, and InputError for options that it cannot serve."""
+        may_decline = self.options.no_call is NoCall.ALLOW
+        caller = _caller(self.options, self.tools, most_threads)
+        return PromptRunner(caller, self.tools, may_decline, self.options.batch)
 
 
-def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
+def _runner(options: RunOptions, tools: tuple[ToolSpec, ...]) -> RowMaker:
+    """Return what makes the results: here, in several processes, or on a cluster."""
+    make = MakePromptRunner(options, tools)
+    # A chunk has enough prompts to fill a batch several times.
+    chunk = 8 * options.batch if options.batch > 1 else 4
+    if options.ray is not None:
+        from callmemaybe.integrations.ray import RayWorkers
+
+        return RayWorkers(make, lost_row, address=options.ray, count=options.workers, chunk=chunk)
+    if options.workers is not None and options.workers > 1:
+        from callmemaybe.cli.processes import WorkerProcesses
+
+        return WorkerProcesses(make, options.workers, chunk)
+    return make()
+
+
+def _caller(
+    options: RunOptions, tools: tuple[ToolSpec, ...], most_threads: int | None = None
+) -> Caller:
     from callmemaybe.caller import Caller, load_model
     from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
     from callmemaybe.decoding.prefix_cache import PrefixCache
@@ -201,7 +280,7 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     from callmemaybe.models.remote import RemoteModel
     from callmemaybe.wire.grounding import GroundingConfig
 
-    model = load_model(options.model)
+    model = load_model(options.model, most_threads=most_threads)
     prefixes = None
     if options.prefix_cache is not None and not isinstance(model, RemoteModel):
         prefixes = PrefixCache(model, store=DiskPrefixCache(options.prefix_cache))
@@ -227,9 +306,11 @@ def _drive(batch: BatchJob, display: RunDisplay, options: RunOptions) -> ExitCod
     rows: list[BatchRow] = []
     with ExitStack() as stack:
         trace = _open_trace(options, stack)
+        if isinstance(batch.runner, PromptRunner):
+            batch.runner.on_step = _step_callback(batch, display, trace, options)
         try:
             with display.running():
-                for row in batch.rows(_step_callback(batch, display, trace, options)):
+                for row in batch.rows():
                     rows.append(row)
                     display.row(row)
                     if trace:
