@@ -101,7 +101,7 @@ class LineFile:
             )
         known, end = self._known(notes)
         found, end, is_whole = self._compare(known, end, None if notes else tools)
-        if found.place.rows == 0 and not notes and not (is_whole and self._begins_like_results()):
+        if found.place.rows == 0 and not notes:
             raise InputError(
                 "not a result file: its first line is no result of the first prompt",
                 where=str(self.path),
@@ -114,10 +114,6 @@ class LineFile:
         self.place, self.failed, self.to_retry = found.place, found.failed, found.to_retry
         rows = f"{found.place.rows:,} results are kept{extra}"
         return ResumedLines(found.place, found.failed, found.to_retry, rows)
-
-    def _begins_like_results(self) -> bool:
-        with self.path.open("rb") as file:
-            return file.read(12).startswith((b'{"prompt": ', b'{"id": '))
 
     def _aside(self) -> Path:
         return keep_aside(self.path, self._notes_path)

@@ -42,6 +42,7 @@ def run_lines(
             yield prompt, row.record
 
     try:
+        file.save()  # the notes come first: whatever is appended, it is known what for
         with progress.running():
             with contextlib.closing(_results(runner, source.rows(start.place))) as results:
                 for prompt, row in told(results):

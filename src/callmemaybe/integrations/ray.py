@@ -27,8 +27,8 @@ from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_Read = TypeVar("_Read", contravariant=True)
-_Written = TypeVar("_Written", covariant=True)
+_Read_contra = TypeVar("_Read_contra", contravariant=True)
+_Written_co = TypeVar("_Written_co", covariant=True)
 #: Processes that may die over the same prompts before these are tried one by one, and then given up.
 _DEATHS = 3
 #: Chunks that an actor has before it, and chunks in flight for each actor: later ones wait for earlier ones.
@@ -102,10 +102,10 @@ def with_calls(
     )
 
 
-class RayRunner(Protocol[_Read, _Written]):
+class RayRunner(Protocol[_Read_contra, _Written_co]):
     """What works in an actor."""
 
-    def rows(self, prompts: Iterable[_Read], /) -> Iterator[_Written]:
+    def rows(self, prompts: Iterable[_Read_contra], /) -> Iterator[_Written_co]:
         """Yield the result of each prompt, in order."""
         ...
 
