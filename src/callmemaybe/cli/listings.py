@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from callmemaybe.cli.completion import format_names
 from callmemaybe.tools import ToolCall, ToolSpec
 
 
@@ -152,7 +153,8 @@ def formats(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Show this format (a name, or the path of a .py or .toml file) with a whole turn."
+            autocompletion=format_names,
+            help="Show this format (a name, or the path of a .py or .toml file) with a whole turn.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,

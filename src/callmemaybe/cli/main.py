@@ -122,9 +122,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, prog_name="callmemaybe", standalone_mode=False)
     except TyperException as error:
-        return _fail(
-            f"{error.format_message().rstrip('.')}; see callmemaybe --help", error.exit_code
-        )
+        # Of a mistake in a command's options, the command's own help.
+        context = getattr(error, "ctx", None)
+        program = context.command_path if context is not None else "callmemaybe"
+        return _fail(f"{error.format_message().rstrip('.')}; see {program} --help", error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return _fail("stopped", ExitCode.INTERRUPTED)
     except StopRequested as stopped:

@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from callmemaybe.cli.completion import model_names
+
 
 class NoCall(StrEnum):
     """Whether a prompt may end without a call."""
@@ -105,7 +107,12 @@ OutputOption = Annotated[
 ]
 ModelOption = Annotated[
     str,
-    typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.'),
+    typer.Option(
+        "--model",
+        "-m",
+        autocompletion=model_names,
+        help='"nano", a model folder, or "org/name" on the hub.',
+    ),
 ]
 MaxTokensOption = Annotated[
     int, typer.Option(min=1, help="The most tokens of one answer; every answer ends within it.")
