@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="the server's extra is not installed")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from hostile import MOST_MEMORY, STATUSES, Server
+from hostile import MOST_MEMORY, STATUSES, Cost, Server, page
 from hostile_cases import SCHEMAS, TOOL_LISTS, bodies
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -59,3 +60,18 @@ def test_what_stays_after_all_of_them_is_as_good_as_new(server: Server) -> None:
     body = next(text for _, text in bodies("200 items that all differ", "nano"))
     assert server.ask(body).status_code == 200
     assert server.process.poll() is None
+
+
+def test_the_page_lists_the_costliest_form_of_a_case() -> None:
+    """A case that comes in two forms hides neither: the table holds the maximum that the text tells."""
+    costs = [
+        Cost("one", "/v1/messages", 400, seconds, 0.1, 1.0, 0.0, 0.0, "No.")
+        for seconds in (2.75, 0.5)
+    ]
+    machine = {"cpu": "a", "cores": 1, "commit": "b"}
+    written = page(
+        {"costs": [asdict(cost) for cost in costs], "first": 1, "last": 2, "machine": machine}
+    )
+    assert "most 2.75 s" in written
+    assert "| 2.75 s |" in written
+    assert "| 0.50 s |" in written
