@@ -16,7 +16,11 @@ from training.optim.muon import build_optimizers
 from training.recipe import Recipe
 
 FILE = "checkpoint.pt"
-OF_WORDS = ("words", "associations")  # sizes of the word vectors' sources, not of the network
+OF_WORDS = (
+    "words",
+    "associations",
+    "foreign",
+)  # sizes of the word vectors' sources, not of the network
 OF_RECIPE = ("full", "weight_decay")  # settings of an optimizer that the recipe may have changed
 
 

@@ -36,7 +36,7 @@ def main() -> None:
                 arguments.cases,
             ),
         )
-        for part in ("train", "function", "domain", "dev")
+        for part in ("train", "function", "domain", "dev", "foreign")
     }
     (recipe.out / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     print(score_table(report["scores"]))

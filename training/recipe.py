@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from training import recipe_schema
-from training.data import dialogues, natural, seal_tools
+from training.data import dialogues, foreign, natural, seal_tools
 from training.data.leak_filter import LeakFilter, build_leak_filter
 from training.data.mixture import CORPORA, SEAL, BlockMaker, Mix, Sources
 from training.data.tasks import TaskFunction, read_tasks
@@ -124,12 +124,18 @@ class Recipe:
         return log(drawn / (1 - drawn)) - log(usual / (1 - usual)) if drawn != usual else 0.0
 
     def maker(self, part: str, kinds: dict[str, float] | None = None) -> BlockMaker:
-        """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`)."""
+        """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`, `natural`, `intent`,
+        and `foreign`: held-out functions and domains, asked for in other languages)."""
         table = self.table["mix"]
         leaks = self.leak_filter
         with_dialogue = part in ("train", "dev")
+        functions = (
+            self.functions("function") + self.functions("domain")
+            if part == "foreign"
+            else self.functions("train" if part in ("dev", "natural", "intent") else part)
+        )
         sources = Sources(
-            self.functions("train" if part in ("dev", "natural", "intent") else part),
+            functions,
             self.dialogues(part) if with_dialogue else None,
             leaks.allows_tool if part == "train" else lambda tool: True,
             leaks.allows_prompt if part == "train" else lambda prompt: True,
@@ -138,8 +144,10 @@ class Recipe:
         natural_too = part in ("train", "natural", "intent")
         if natural_too:
             sources.natural, sources.seal = self.natural(part), self.seal(part)
+        if part in ("train", "foreign"):
+            sources.foreign = foreign.read(functions)
         held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
-        held |= {"natural": "natural", "intent": "natural"}
+        held |= {"natural": "natural", "intent": "natural", "foreign": "foreign"}
         kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
         if part == "train":
             strays = {"none": table["none"]} | table.get("training", {})

@@ -17,7 +17,7 @@ PositiveShare = Annotated[float, Field(gt=0, le=1)]
 Inner = Annotated[float, Field(gt=0, lt=1)]
 Below = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(gt=0)]
-Kind = Literal["tasks", "synthetic", "dialogue", "mixed", "natural"]
+Kind = Literal["tasks", "synthetic", "dialogue", "mixed", "natural", "foreign"]
 
 
 class StrictTable(BaseModel):
@@ -45,6 +45,7 @@ class ModelTable(StrictTable):
     lexicon: Size | None = None
     associations: Count | None = None
     words: Count | None = None
+    foreign: Count | None = None  # words of other languages, at most
 
 
 class TrainingTable(StrictTable):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ from training.recipe import RELEASE, Recipe
 
 Array = NDArray[Any]
 CODES = ".codes"
+UNNAMED = re.compile(r"onnx::(\w+)_(\d+)")  # how the exporter calls a weight without a name
 OF_TRAINING = ("meant.", "find.")  # weights that only training asks
 MADE_ANEW = ("lexicon", "base", "form", "bare", "wholes.")  # tables of the run's files
 
@@ -119,6 +122,38 @@ def split_fused(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
     return found | {f"back.{number}.weight": each for number, each in enumerate(back)}
 
 
+def numbered_alike(graph: onnx.GraphProto, held: Mapping[str, Array]) -> dict[str, str]:
+    """What `held` calls the unnamed weights of a graph: those that the same operation reads, in their order.
+
+    Their numbers change with every operation that is added before them. Raises ValueError if `held` is of another
+    network.
+    """
+    table = held["table"].size
+    here: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    there: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    sizes = {each.name: math.prod(each.dims) for each in graph.initializer}
+    # The table of words, turned round, is kept once.
+    named = [name for name, size in sizes.items() if size != table or not UNNAMED.fullmatch(name)]
+    for names, by_operation in ((named, here), (held, there)):
+        for name in names:
+            if match := UNNAMED.fullmatch(name):
+                by_operation[match[1]].append((int(match[2]), name))
+    found = {}
+    for operation, numbered in here.items():
+        others = sorted(there[operation])
+        if len(others) == len(numbered):
+            pairs = zip(sorted(numbered), others, strict=True)
+            found |= {name: other for (_, name), (_, other) in pairs}
+    same = {name: found.get(name, name) for name in named}
+    if len(here["MatMul"]) != len(there["MatMul"]) or any(
+        held[other].size != sizes[name]
+        for name, other in same.items()
+        if other in held and (name in found or not UNNAMED.fullmatch(name)) and "wholes" not in name
+    ):
+        raise ValueError("the graph is of another network: check out the commit its manifest names")
+    return found
+
+
 def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[str, Tensor]:
     """The weights of `model` that a graph holds, as a checkpoint has them.
 
@@ -130,17 +165,12 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     step = CachedNano(model.float(), controls, encoder.text("\n")[0])
     graph = trace(step).graph
-    for each in graph.initializer:
-        size = math.prod(each.dims)
-        # The table of words, turned round, is kept once.
-        if held[each.name].size != size if each.name in held else size != held["table"].size:
-            raise ValueError(
-                "the graph is of another network: check out the commit its manifest names"
-            )
+    known_as = numbered_alike(graph, held)
     found = split_fused(model, held)
     for name, (other, turned) in places(model, graph).items():
         if name not in found:
-            found[name] = held[other].T if turned else held[other]
+            value = held[known_as.get(other, other)]
+            found[name] = value.T if turned else value
     known = model.lexicon.numpy() @ found["meaning.weight"].T
     found["embedding"] = held["table"] - known
     state = model.state_dict()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from training.checkpoint import TrainingState, new_model
+from training.data.foreign import SHARES
 from training.data.mixture import BlockMaker
 from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_row, stack
 from training.files import atomic_write
@@ -76,8 +77,13 @@ def count(
             tally[f"{key}/all"] += 1
             tally[f"{key}/right"] += bool(value)
         own = batch.graded_pair == index
+        exact = named and bool(right_token[own].all())
         tally["exact/all"] += 1
-        tally["exact/right"] += named and bool(right_token[own].all())
+        tally["exact/right"] += exact
+        if placed.pair.tag in SHARES:  # of another language
+            for key, value in (("name", named), ("exact", exact)):
+                tally[f"{placed.pair.tag} {key}/all"] += 1
+                tally[f"{placed.pair.tag} {key}/right"] += value
         tally["arguments/all"] += 1
         tally["arguments/right"] += bool(right_token[own].all())
         for number, kind in enumerate(placed.kinds, 1):

@@ -26,7 +26,7 @@ from training.scoring import Evaluation
 
 CLIP = 20.0  # largest norm of a gradient
 RELEASE_STEPS = 150  # steps after which freed memory is returned to the system
-HELD_OUT = ("function", "domain", "dev")
+HELD_OUT = ("function", "domain", "dev", "foreign")
 
 
 def train(

@@ -25,7 +25,7 @@ def looked_up(table: whole_words.WholeWords, text: str) -> np.ndarray:
     """What each token of a text gets: the number of a word (from 1), 0 for none."""
     begin = TOKENIZER.token_to_id("<|user|>")
     ids = np.array([begin, *TOKENIZER.encode(text, add_special_tokens=False).ids])
-    at = np.arange(len(ids))[:, None] - np.arange(3)
+    at = np.arange(len(ids))[:, None] - np.arange(whole_words.MOST_PIECES)
     window = ids[np.maximum(at, 0)]
     bases, forms = (torch.from_numpy(each[window]) for each in (BASE, FORM))
     return table(whole_words.suffix_hashes(bases), bases, forms)[:, 0].numpy()

@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from training.data import dialogues, natural, seal_tools
+from training.data import dialogues, foreign, natural, seal_tools
 from training.data.generators import confusable_tools, synthetic
 from training.data.generators.extra_parameters import with_extra_parameter
 from training.data.requests import BEFORE_ANY, LEADS, draw_request, in_words, vary_style
@@ -80,9 +80,15 @@ REWORDED = 0.2  # share of imperatives that begin in training with another verb 
 SEAL = "seal_tools"
 # Of the lists of natural requests, shares by corpus.
 CORPORA = {"hwu64": 0.34, "snips": 0.22, "clinc150": 0.24, "restaurants8k": 0.04, SEAL: 0.16}
+IN_LANGUAGE = 0.8  # share of the functions of a list in another language that are asked for in it; others in English
+TRANSLATED = (
+    0.15  # share of those functions whose description is in that language, if one is written
+)
+STRAY = 0.25  # share of what fits nothing there that no function anywhere would serve
 FAMILIAR = 0.5  # share of those lists whose functions are of few domains, if the corpus has several
 
 
+JOINTS = (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
 GREETINGS = tuple(words.strip().lower() for words in (*BEFORE_ANY, *LEADS))
 
 
@@ -95,6 +101,7 @@ class OfferedTool:
     draw: Callable[[Random], tuple[str, dict[str, Any]]]
     topic: str = ""  # what a made-up function is about
     near: Sequence[str] = ()  # what it cannot do, in words that sound like it
+    language: str = "en"  # of its requests
 
     def described(self) -> str:
         """Name and description."""
@@ -123,6 +130,7 @@ class Block:
     examples: Sequence[
         seal_tools.SealRequest
     ] = ()  # requests of the list, if they are not drawn by tool
+    language: str = "en"  # of most of its requests
 
 
 @dataclass
@@ -138,6 +146,7 @@ class Sources:
     )
     natural: Mapping[str, natural.NaturalCorpus] = field(default_factory=dict)  # by name
     seal: seal_tools.SealTools | None = None
+    foreign: Mapping[str, foreign.ForeignTasks] = field(default_factory=dict)  # by language
 
     def __post_init__(self) -> None:
         self.by_domain: dict[str, list[TaskFunction]] = {}
@@ -204,6 +213,35 @@ class Sources:
             lambda r: self.ask(function, variant, r),
             function.topic,
             function.near,
+        )
+
+    def offer_foreign(
+        self,
+        language: str,
+        pair: tuple[TaskFunction, TaskFunction],
+        rng: Random,
+        style: BlockStyle,
+    ) -> OfferedTool | None:
+        """A written function that is asked for in another language; None if no request for it can be drawn."""
+        function, asked = pair
+        shown = function
+        if self.augment and rng.random() < TRANSLATED:
+            shown = replace(function, abouts=asked.abouts)
+        for _ in range(8):
+            variant = draw_variant(shown, rng, style)
+            drawn = self.allow_tool(variant.tool) and foreign.draw_request(
+                asked, variant, rng, language
+            )
+            if drawn:
+                break
+        else:
+            return None
+        return OfferedTool(
+            function.key,
+            variant.tool,
+            lambda r: foreign.draw_request(asked, variant, r, language) or drawn,
+            near=asked.near,
+            language=language,
         )
 
     def ask(
@@ -273,6 +311,8 @@ class BlockMaker:
             style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, keeps_legends=True)
         if kind == "natural":
             return self.natural(rng, size, style)
+        if kind == "foreign":
+            return self.foreign(rng, size, style)
         if self.mix.confusable and rng.random() < self.mix.confusable:
             return self.confusable(rng, size, style)
         close = rng.random() < 0.5
@@ -324,6 +364,40 @@ class BlockMaker:
                 OfferedTool("stray", {"name": ""}, lambda r: (r.choice(corpus.strays), {}))
             ] * 3
         return Block([offer.tool for offer in offers], "natural", others=others), offers
+
+    def foreign(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[OfferedTool]]:
+        """Draw written functions, most of which are asked for in one other language."""
+        sources = self.sources
+        known = [name for name, tasks in sources.foreign.items() if tasks.functions]
+        language = rng.choices(known, [foreign.SHARES[name] for name in known])[0]
+        tasks = sources.foreign[language]
+        domains = sorted({function.domain for function, _ in tasks.functions})
+        few = rng.sample(domains, min(3, len(domains)))
+        near = [pair for pair in tasks.functions if pair[0].domain in few]
+        close = rng.random() < 0.5
+        offers: dict[str, OfferedTool] = {}
+        others: list[OfferedTool] = []
+        for attempt in range(size * 4 + 8):
+            in_language = not offers or attempt >= size * 4 or rng.random() < IN_LANGUAGE
+            if in_language:
+                pair = rng.choice(near if close and rng.random() < 0.7 else tasks.functions)
+                offer = sources.offer_foreign(language, pair, rng, style)
+            else:
+                offer = sources.offer("tasks", rng, style, None)
+            if not offer or any(sources.are_similar(offer, other) for other in offers.values()):
+                continue
+            if len(offers) < size and attempt < size * 4:
+                offers.setdefault(offer.tool["name"], offer)
+            elif in_language:
+                others.append(offer)
+            if len(others) > 5:
+                break
+        chosen = list(offers.values())
+        others += [
+            OfferedTool("stray", {"name": ""}, lambda r: (r.choice(tasks.strays), {}))
+        ] * max(1, round(len(others) * STRAY / (1 - STRAY)))
+        block = Block([o.tool for o in chosen], "foreign", others=others, language=language)
+        return block, chosen
 
     def seal_block(self, rng: Random, size: int) -> tuple[Block, list[OfferedTool]]:
         """Draw requests of Seal-Tools and the functions that they were written with."""
@@ -378,6 +452,8 @@ class BlockMaker:
         if block.examples:
             return self.seal_pair(block, offers, rng)
         index = rng.randrange(len(offers))
+        if block.kind == "foreign" and not self.sources.augment:
+            index = rng.choice([n for n, each in enumerate(offers) if each.language != "en"])
         prompt, arguments = self.request(offers[index], rng)
         if luck > 1 - self.mix.two and block.kind != "dialogue":
             second = rng.randrange(len(offers))
@@ -385,9 +461,7 @@ class BlockMaker:
                 more, others = self.request(offers[second], rng)
                 if not more.lower().startswith(GREETINGS):
                     break
-            joint = rng.choice(
-                (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
-            )
+            joint = rng.choice(foreign.JOINTS.get(block.language, JOINTS))
             # Nobody asks twice for the same call.
             is_new = (second, others) != (index, arguments)
             if is_new and len(prompt) + len(more) < 240:
@@ -397,7 +471,11 @@ class BlockMaker:
                 both = without_full_stop(prompt, arguments) + joint + more
                 if self.sources.allow_prompt(both):
                     return Pair(both, [(index, arguments), (second, others)], "two")
-        return Pair(prompt, [(index, arguments)], "one")
+        return Pair(
+            prompt,
+            [(index, arguments)],
+            offers[index].language if block.kind == "foreign" else "one",
+        )
 
     def near_miss(self, offers: list[OfferedTool], rng: Random) -> str:
         """What sounds like one of the offered functions and is none; empty if the others may do it."""
@@ -423,6 +501,10 @@ class BlockMaker:
 
         Many of the latter are from the same domains, so that a similar topic is no reason to call.
         """
+        if block.kind == "foreign":
+            if rng.random() < NEAR / 2 and (prompt := self.near_miss(offers, rng)):
+                return prompt
+            return self.request(rng.choice(block.others), rng)[0]
         luck = rng.random()
         if luck < 0.07:
             return rng.choice(CHAT)

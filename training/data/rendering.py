@@ -353,19 +353,19 @@ def narrowed(
         return tool
     here, there = parameters["properties"], changed.parameters["properties"]
     kept = {
-        name: there[name] if name in there and _holds(there[name], arguments.get(name)) else schema
+        name: there[name] if name in there and holds(there[name], arguments.get(name)) else schema
         for name, schema in here.items()
         if name in there or name in arguments
     }
     return {**tool, "parameters": {**parameters, "properties": kept}}
 
 
-def _holds(schema: Any, value: Any) -> bool:
+def holds(schema: Any, value: Any) -> bool:
     """Whether a narrowed parameter may be left out, or have this value."""
     if not isinstance(schema, Mapping) or (SAID not in schema and "items" not in schema):
         return not (isinstance(schema, Mapping) and schema.get("enum") == [None])
     if isinstance(value, list):
-        return all(_holds(schema["items"], each) for each in value)
+        return all(holds(schema["items"], each) for each in value)
     if SAID not in schema or value is None:
         return True
     if isinstance(value, NumberText):

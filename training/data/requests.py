@@ -294,6 +294,8 @@ def draw_template(
 class Filling:
     """Fills the slots of a template one after another, and collects their wordings and values."""
 
+    articles = True  # English has "a" and "an"
+
     def __init__(
         self, function: TaskFunction, variant: Variant, template: str, rng: Random
     ) -> None:
@@ -333,12 +335,13 @@ class Filling:
             last = position == len(self.template)
             if self.template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
                 slot = replace(slot, surface=str(slot.value))  # "five%" is never written
-            said = quote_slot(slot, self.rng, last=last, marked=before[-1:] in ("'", '"', "`"))
+            marked = before.rstrip(" ")[-1:] in ("«", "„") or before[-1:] in ("'", '"', "`")
+            said = quote_slot(slot, self.rng, last=last, marked=marked)
             loose = last and slot.style == "text" and said == slot.surface
             if parameter.type == "boolean" and said[:1] in (",", ";", ".", ":"):
                 before = before.rstrip(" ")
             if before:
-                parts.append((with_article(before, said), False))
+                parts.append((with_article(before, said) if self.articles else before, False))
             if said:
                 parts.append((said, parameter.type != "boolean"))
         if position < len(self.template):

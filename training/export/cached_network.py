@@ -159,7 +159,7 @@ class CachedNano(nn.Module):
         every = every * (r.inside >= self.numbers[:3]).float()[..., None]
         own, before = reshape(every, 0, 0, -1).split((s.width, 2 * s.width), -1)
         if m.wholes is not None:
-            own = own + m.meaning(m.wholes(r.sums, r.bases, r.forms))
+            own = own + m.meaning(m.wholes(r.sums, r.word, r.word_forms))
         x = own + before @ self.back
         angles = reshape(r.inside, -1, 1).float() * m.frequencies
         turn = (RowNumbers.apply(input_ids), angles.cos(), angles.sin())

@@ -13,6 +13,7 @@ PARTS = {
     "function": "unseen functions of known domains",
     "domain": "functions of unseen domains",
     "dev": "SGD dev, services unseen in training, 1 turn",
+    "foreign": "unseen functions, asked for in French, German and Spanish",
 }
 ROWS = {
     "name": "function chosen",
@@ -73,6 +74,8 @@ row with an evaluation prompt, and functions with an evaluation function's name 
   synsets and glosses use together gives every word a vector before training begins
   (`training/data/wordnet_vectors.py`). No text of it is in the model.
 * What {associations:,} words bring to mind, written for this project (its licence, `training/data/sources/associations`): a second vector.
+* Requests in French, German and Spanish to several hundred of the written functions, and French, German and Spanish words with their
+  English translations, written for this project (its licence, `training/data/sources/foreign`). No dictionary was used.
 
 What was written, and what {lists} tool lists drawn from it and from dialogues hold
 (`python -m training.describe`):

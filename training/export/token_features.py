@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from training.export.onnx_operators import ScatterND, reshape
 from training.nn.model import ALIKE, Nano
-from training.nn.whole_words import powers
+from training.nn.whole_words import MOST_PIECES, powers
 
 #: Control tokens whose latest place is cached (counted from 1; 0: there was none), in the order of `running`;
 #: after them the number of tools and the hash of what was written since a tool, a request or a call began.
@@ -37,7 +37,9 @@ class TokenFeatures(NamedTuple):
     inside: Tensor  # [B, L, 1]: position within the segment
     bases: Tensor  # [B, L, 3]: base of the new ids, the one before and the one before that
     forms: Tensor  # [B, L, 3]: their forms
-    sums: Tensor  # [B, L, 3]: hashes of the last one, two and three bases
+    word: Tensor  # [B, L, MOST_PIECES]: bases of the new ids and of as many before them as a word may have
+    word_forms: Tensor  # [B, L, MOST_PIECES]: their forms
+    sums: Tensor  # [B, L, MOST_PIECES]: hashes of the last one, two ... bases
     past: Tensor  # [B, L, T]: what is not after a place
     seen: Tensor  # [B, L, T]: what a place may look at
     tool: Tensor  # [B, L, 1]: number of the tool that a place stands in, from 1
@@ -143,7 +145,9 @@ class FeatureReader(nn.Module):
             inside=inside,
             bases=base[..., :3],
             forms=self.form[window[..., :3]],
-            sums=hashes[..., :3],
+            word=base[..., :MOST_PIECES],
+            word_forms=self.form[window[..., :MOST_PIECES]],
+            sums=hashes[..., :MOST_PIECES],
             past=past,
             seen=((groups == group + called) | (groups == 0)) & past,
             tool=tool,

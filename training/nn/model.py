@@ -41,7 +41,7 @@ from training.nn.attention import (
 )
 from training.nn.logprobs import ChosenLogprob, match_length
 from training.nn.norms import RMSNormFunction, RotaryNormFunction, Rotation, rotations
-from training.nn.whole_words import WholeWords, suffix_hashes
+from training.nn.whole_words import MOST_PIECES, WholeWords, suffix_hashes
 
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
@@ -426,7 +426,7 @@ class Nano(nn.Module):
         if self.wholes is None:
             return own.to(self.dtype), own.to(self.dtype)
         at = torch.arange(len(p.ids), device=p.ids.device)
-        before = torch.stack((at, *p.before[:2]), -1)
+        before = torch.stack((at, *p.before[: MOST_PIECES - 1]), -1)
         ids = p.ids[before * (before < len(p.ids))]
         bases = self.base[ids]
         whole = self.meaning(self.wholes(suffix_hashes(bases), bases, self.form[ids]))

@@ -4,6 +4,9 @@ A vocabulary of six thousand pieces cuts every sixth word (`les|sons`, `pup|il`)
 that tell functions apart. So the last piece of a word takes the meaning of the whole word instead of its
 own: it is found by the bases of up to three pieces, in a table without collisions (hash and displace:
 Belazzougui, Botelho & Dietzfelbinger, 2009), so that the exported graph finds it, too.
+
+Words of other languages are cut into up to eight, as the vocabulary has no pieces with accents: the bytes of
+those letters count as letters.
 """
 
 from __future__ import annotations
@@ -20,13 +23,27 @@ from torch import Tensor, nn
 
 from training.data import tokenizer as tokenizers
 
-PIECES = 3
+PIECES = 3  # of an English word
+MOST_PIECES = 8  # of any word: the places that are looked at
+#: Bytes of the letters of French, German and Spanish that are not ASCII, as the vocabulary writes them. The other bytes
+#: belong to dashes and quotation marks, too.
+ACCENTS = frozenset("éèêçâîïôùûüöäßñáíóúœÉÈÊÇÂÎÔÖÜÄÑÁÓÚ")
 FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
 LOAD, TRIES = 0.97, 50  # share of the places that are taken, if so many fit; sizes that are tried
 #: By form: what letters a piece goes on with (1: small ones, perhaps behind a capital; 2: capitals;
 #: a piece with a space or a capital begins a word), and what letters it is.
 GOES_ON, IS = (1, 9, 2, 9, 9, 9), (1, 1, 2, 1, 1, 2)
 Places = NDArray[np.int64]
+
+
+def byte_codes() -> dict[int, str]:
+    """How byte-level BPE writes each byte: printable ones as they are, others from U+0100 on (as GPT-2 does)."""
+    kept = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in kept]
+    return {byte: chr(byte) for byte in kept} | {byte: chr(256 + n) for n, byte in enumerate(rest)}
+
+
+CODES = byte_codes()
 
 
 def powers(count: int) -> Tensor:
@@ -57,6 +74,24 @@ def split_words(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[i
         pieces = tokenizer.encode(word, add_special_tokens=False).ids
         if 1 < len(pieces) <= PIECES and word == "".join(bases[base[piece]] for piece in pieces):
             found[word] = tuple(int(base[piece]) for piece in pieces)
+    return found
+
+
+def byte_pieces(text: str) -> list[str]:
+    """The bytes of a text as a byte-level vocabulary writes those beyond ASCII."""
+    return [CODES[byte] for byte in text.encode()]
+
+
+def foreign_pieces(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The bases of words of other languages (in lower case, or with a capital that has an accent), cut into two to
+    `MOST_PIECES`."""
+    bases, base, _, _ = tokenizers.forms(tokenizer)
+    found = {}
+    for word in words:
+        pieces = [int(base[n]) for n in tokenizer.encode(word, add_special_tokens=False).ids]
+        text = "".join(byte_pieces(word))
+        if 1 < len(pieces) <= MOST_PIECES and "".join(bases[n] for n in pieces) == text:
+            found[word] = tuple(pieces)
     return found
 
 
@@ -115,7 +150,10 @@ class WholeWords(nn.Module):
         shifts, held, at = perfect_hash(keys)
         rows = np.zeros((len(held) + 1, more.shape[1]), np.float32)
         rows[at] = more
-        letters = np.array([base.isascii() and base.isalpha() for base in bases], np.int64)
+        accents = {piece for letter in ACCENTS for piece in byte_pieces(letter)}
+        letters = np.array(
+            [(base.isascii() and base.isalpha()) or base in accents for base in bases], np.int64
+        )
         values: dict[str, Any] = {"letters": letters, "shifts": shifts, "held": held, "rows": rows}
         values |= {"goes_on": np.array(GOES_ON), "shape": np.array(IS)}
         for name, value in values.items():
@@ -128,14 +166,17 @@ class WholeWords(nn.Module):
     def forward(self, hashes: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
         """What to add to the meaning of a place's token [..., lexicon].
 
-        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; hashes: of
+        bases, forms [..., MOST_PIECES]: of the tokens at the place, one before it, two before it ...; hashes: of
         `bases`. Segments need not be separated here, because none begins with
         letters.
         """
         letters = self.shape[forms[..., 1:]] * self.letters[bases[..., 1:]]
-        joined = self.goes_on[forms[..., :-1]] == letters
-        one, two = joined.long().split(1, -1)
-        found = torch.gather(hashes, -1, one + one * two)  # [..., 1]
+        joined = (self.goes_on[forms[..., :-1]] == letters).long().split(1, -1)
+        run, count = joined[0], joined[0]
+        for each in joined[1:]:
+            run = run * each
+            count = count + run
+        found = torch.gather(hashes, -1, count)  # [..., 1]
         place = (found % self.places + self.shifts[found % self.buckets]) % self.places
         place = torch.where(self.held[place] == found, place, self.places)
         return self.rows[place[..., 0]]

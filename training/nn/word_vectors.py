@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from training.data import association_vectors, associations, wordnet_vectors
+from training.data import association_vectors, associations, foreign_words, wordnet_vectors
 from training.data import tokenizer as tokenizers
 from training.files import atomic_write
 from training.nn import whole_words
@@ -59,14 +61,48 @@ def load_word_vectors(
         begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
         of_bases, of_words = compute_word_vectors(recipe, tokenizer, width, begun)
         common = dict(list(of_words.items())[: recipe.table["model"]["words"]])
-        more = np.array(list(common.values())).reshape(-1, width)
         with atomic_write(file) as part:
             np.save(part, of_bases)
-        with atomic_write(wholes_file) as part:
-            np.savez(part, keys=np.array(list(common), np.int64), more=more)
+        common |= foreign_meanings(
+            tokenizer, of_bases, common, recipe.table["model"].get("foreign", 0)
+        )
+        write_wholes(wholes_file, common, width)
     kept = np.load(wholes_file)
     whole = WholeWords(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole
+
+
+def write_wholes(file: Path, meanings: Mapping[int, np.ndarray], width: int) -> None:
+    """Write what words that are cut mean beyond their last piece, by their keys."""
+    more = np.array(list(meanings.values()), np.float32).reshape(-1, width)
+    with atomic_write(file) as part:
+        np.savez(part, keys=np.array(list(meanings), np.int64), more=more)
+
+
+def foreign_meanings(
+    tokenizer: Tokenizer, of_bases: np.ndarray, known: Mapping[int, np.ndarray], most: int
+) -> dict[int, np.ndarray]:
+    """What words of other languages mean beyond their last piece, by their keys: the mean of what their translations
+    do. Words of which nothing is known are left out, as are those that `known` has: they are English words, too."""
+    bases = tokenizers.forms(tokenizer)[0]
+    number = {base: n for n, base in enumerate(bases)}
+    words = foreign_words.read() if most else {}
+    english = sorted({each.lower() for found in words.values() for each in found})
+    pieces = whole_words.split_words(tokenizer, english)
+
+    def meaning(word: str) -> np.ndarray | None:
+        if word in number:
+            return of_bases[number[word]]
+        more = known.get(whole_words.key(pieces[word])) if word in pieces else None
+        return None if more is None else more + of_bases[pieces[word][-1]]
+
+    found = {}
+    for word, cut in whole_words.foreign_pieces(tokenizer, words).items():
+        each = [m for w in words[word] if (m := meaning(w.lower())) is not None and m.any()]
+        key = whole_words.key(cut)
+        if each and key not in known and len(found) < most:
+            found[key] = np.mean(each, 0) - of_bases[cut[-1]]
+    return found
 
 
 def _both_vectors(
