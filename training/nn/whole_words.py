@@ -26,8 +26,8 @@ from training.data import tokenizer as tokenizers
 PIECES = 3  # of an English word
 MOST_PIECES = 8  # of any word: the places that are looked at
 #: Bytes of the letters of French, German and Spanish that are not ASCII, as the vocabulary writes them. The other bytes
-#: belong to dashes and quotation marks, too.
-ACCENTS = frozenset("éèêçâîïôùûüöäßñáíóúœÉÈÊÇÂÎÔÖÜÄÑÁÓÚ")
+#: belong to dashes and quotation marks, too ("Ü" shares one with an opening quotation mark).
+ACCENTS = frozenset("éèêçâîïôùûüöäßñáíóúœÉÈÊÇÂÎÔÖÄÑÁÓÚ")
 FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
 LOAD, TRIES = 0.97, 50  # share of the places that are taken, if so many fit; sizes that are tried
 #: By form: what letters a piece goes on with (1: small ones, perhaps behind a capital; 2: capitals;
