@@ -21,6 +21,7 @@ from training.files import atomic_write
 from training.nn.batch_tensors import to_tensors
 from training.nn.growth import grow_weights
 from training.nn.model import BatchTensors, Nano
+from training.nn.precision import compute_dtype
 from training.progress import log
 from training.recipe import Recipe
 
@@ -100,7 +101,8 @@ def evaluate(model: Nano, batches: list[TokenBatch]) -> dict[str, Any]:
     for batch in batches:
         device = model.embedding.device
         p = to_tensors(batch, device)
-        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+        half = compute_dtype(device.type) is torch.bfloat16
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=half):
             x, own, odds = model(p)
             best = likeliest(model, x, own, p)
         right = (best == p.ids[p.graded + 1]).cpu().numpy()

@@ -11,14 +11,15 @@ from torch import Tensor
 from training.data.packing import TokenBatch, padded
 from training.nn.attention import AttentionGroup, AttentionGroups
 from training.nn.model import ALIKE, BatchTensors
+from training.nn.precision import compute_dtype
 
 CPU = torch.device("cpu")
 TOOL_GROUPS, PAIR_GROUPS = 4, 12  # more groups pad less; below 8 segments each gain nothing
 
 
-def added(seen: Tensor) -> Tensor:
+def added(seen: Tensor, dtype: torch.dtype) -> Tensor:
     """Turn a mask of what is seen into what is added to scores."""
-    return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -torch.inf)
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, -torch.inf)
 
 
 def causal(pad: np.ndarray) -> np.ndarray:
@@ -49,9 +50,10 @@ def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
 class Collector:
     """Collects windows, and where whose places are in them."""
 
-    def __init__(self, askers: int, places: int) -> None:
+    def __init__(self, askers: int, places: int, dtype: torch.dtype) -> None:
         self.groups: list[AttentionGroup] = []
         self.flat = np.zeros((3, askers), np.int64)
+        self.dtype = dtype
         self.places, self.owner, self.sights = places, [], []  # type: int, list[Any], list[Any]
         self.asked = self.shown = 0
 
@@ -69,7 +71,7 @@ class Collector:
                 torch.from_numpy(np.maximum(asks, 0)),
                 torch.from_numpy(np.nonzero(asks.ravel() < 0)[0]),
                 torch.from_numpy(np.maximum(seen, 0)),
-                added(torch.from_numpy(mask))[:, None],
+                added(torch.from_numpy(mask), self.dtype)[:, None],
             )
         )
 
@@ -87,11 +89,11 @@ class Collector:
 
 
 def windows(
-    batch: TokenBatch, called: np.ndarray, answers: np.ndarray
+    batch: TokenBatch, called: np.ndarray, answers: np.ndarray, dtype: torch.dtype
 ) -> tuple[AttentionGroups, AttentionGroups]:
     """What every place sees, and what the places `answers` see; `called` bool [pairs, Lp, Ls]."""
     count = len(batch.ids)
-    everyone, answering = Collector(count, count), Collector(len(answers), count)
+    everyone, answering = Collector(count, count, dtype), Collector(len(answers), count, dtype)
     number = np.full(count, -1, np.int64)
     number[answers] = np.arange(len(answers))
     for part in cut(batch.tool_pad, TOOL_GROUPS):
@@ -131,11 +133,11 @@ def moved(value: Any, device: torch.device) -> Any:
 
 def to_tensors(batch: TokenBatch, device: torch.device = CPU) -> BatchTensors:
     """Build masks and indices, and put them where the network is."""
-    made = _to_tensors(batch)
+    made = _to_tensors(batch, compute_dtype(device.type))
     return made if device == CPU else cast("BatchTensors", moved(made, device))
 
 
-def _to_tensors(batch: TokenBatch) -> BatchTensors:
+def _to_tensors(batch: TokenBatch, dtype: torch.dtype) -> BatchTensors:
     tool, pair, seen = (
         torch.from_numpy(a) for a in (batch.tool_pad, batch.pair_pad, batch.seen_pad)
     )
@@ -148,7 +150,7 @@ def _to_tensors(batch: TokenBatch) -> BatchTensors:
     np.minimum.at(first, batch.call_pair, batch.calls)
     answers = np.sort(batch.pair_pad[batch.pair_pad >= first[:, None]])
     answer_pair = np.searchsorted(batch.pair_pad[:, 0], answers, side="right") - 1
-    seeing, answering = windows(batch, called, answers)
+    seeing, answering = windows(batch, called, answers, dtype)
     listed = batch.list_pad >= 0
     numbers = torch.from_numpy(batch.list_tool[listed])
     readings = (batch.again_pad >= 0).reshape(len(listed), -1).sum(1)

@@ -12,6 +12,7 @@ from training.data.packing import CHOICES, TokenBatch
 from training.data.rendering import ChoiceKind
 from training.nn.batch_tensors import to_tensors
 from training.nn.model import Nano
+from training.nn.precision import compute_dtype
 
 # Weights of the terms, where a token of a value counts 1.
 MEANT_WEIGHT = 0.5  # whether an optional name or a value of a form is meant
@@ -46,7 +47,8 @@ def compute_loss(
     """Return the loss of a batch, and its terms with the shares of right choices for the log."""
     p = to_tensors(batch, device)
     here = partial(torch.as_tensor, device=device)
-    with torch.autocast(device.type, torch.bfloat16):
+    dtype = compute_dtype(device.type)
+    with torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
         x, own, odds, last = model.read(p)
         likely = model.token_logprobs(x, own, p, p.ids[p.graded + 1])
         found = -model.found_logprobs(last, x, own, p).sum()

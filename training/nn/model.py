@@ -41,6 +41,7 @@ from training.nn.attention import (
 )
 from training.nn.logprobs import ChosenLogprob, match_length
 from training.nn.norms import RMSNormFunction, RotaryNormFunction, Rotation, rotations
+from training.nn.precision import compute_dtype
 from training.nn.whole_words import MOST_PIECES, WholeWords, suffix_hashes
 
 VOTES, VOTE_HEAD = 4, 64
@@ -365,11 +366,11 @@ class Nano(nn.Module):
         base: Tensor,
         form: Tensor,
         bare: Tensor,
-        dtype: torch.dtype = torch.bfloat16,
+        dtype: torch.dtype | None = None,
         wholes: WholeWords | None = None,
     ) -> None:
         """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the
-        states; `wholes`: the meanings of words that are cut."""
+        states, `compute_dtype` if None; `wholes`: the meanings of words that are cut."""
         super().__init__()
         self.wholes = wholes
         self.shape, self.dtype = shape, dtype
@@ -423,14 +424,15 @@ class Nano(nn.Module):
     def embed(self, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Embeddings [N, width] of the tokens, and of the tokens with what their words mean."""
         own = take(self.input_table(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
+        dtype = self.dtype or compute_dtype(own.device.type)
         if self.wholes is None:
-            return own.to(self.dtype), own.to(self.dtype)
+            return own.to(dtype), own.to(dtype)
         at = torch.arange(len(p.ids), device=p.ids.device)
         before = torch.stack((at, *p.before[: MOST_PIECES - 1]), -1)
         ids = p.ids[before * (before < len(p.ids))]
         bases = self.base[ids]
         whole = self.meaning(self.wholes(suffix_hashes(bases), bases, self.form[ids]))
-        return own.to(self.dtype), (own + whole).to(self.dtype)
+        return own.to(dtype), (own + whole).to(dtype)
 
     def forward(self, p: BatchTensors) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states [N, width], the embeddings [N, width] and the log-odds of the calls."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from training.nn.precision import compute_dtype
+
 
 def orthogonalize(updates: Tensor, steps: int = 5) -> Tensor:
     """Newton-Schulz iteration towards the nearest orthogonal matrices (Jordan et al., 2024).
@@ -15,7 +17,7 @@ def orthogonalize(updates: Tensor, steps: int = 5) -> Tensor:
     updates: [count, rows, columns].
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = updates.bfloat16()
+    x = updates.to(compute_dtype(updates.device.type))
     wide = x.shape[-2] > x.shape[-1]
     if wide:
         x = x.mT.contiguous()
