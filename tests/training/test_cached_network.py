@@ -123,7 +123,10 @@ def test_tools_do_not_know_each_other(scene) -> None:
 
 def exported(step: CachedNano, file: Path, ids: list[int], counts: list[int]) -> np.ndarray:
     """All rows of logits of a graph, fed with pieces of the given lengths."""
-    session = pytest.importorskip("onnxruntime").InferenceSession(str(file))
+    ort = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")  # as the package does
+    session = ort.InferenceSession(str(file), options)
     inputs, outputs = onnx_graph.names(step.model)
     cache = {
         name: value.numpy() for name, value in zip(inputs, empty(step, len(ids) + 9), strict=True)
