@@ -91,7 +91,7 @@ class Server:
         """Send a request, and return what it cost."""
         process = self.process.pid
         Path(f"/proc/{process}/clear_refs").write_text("5")  # the peak begins anew
-        before, cpu, begun = _memory(process, "VmRSS"), _cpu_seconds(process), time.perf_counter()
+        before, cpu, begun = resident_memory(process), _cpu_seconds(process), time.perf_counter()
         is_over = threading.Event()
         took: list[float] = []
         watch = threading.Thread(target=lambda: took.extend(self._health(is_over)))
@@ -111,7 +111,7 @@ class Server:
         return Cost(
             case, interface, status, round(_cpu_seconds(process) - cpu, 2), round(wall, 2),
             round(max(0.0, _memory(process, "VmHWM") - before), 1), round(max(took, default=0.0), 3),
-            round(_memory(process, "VmRSS") - before, 1), "" if status == 200 else text,
+            round(resident_memory(process) - before, 1), "" if status == 200 else text,
         )  # fmt: skip
 
     def _health(self, is_over: threading.Event) -> Iterator[float]:
@@ -129,6 +129,11 @@ def _memory(process: int, what: str) -> float:
     return int(found[1]) / 1024
 
 
+def resident_memory(process: int) -> float:
+    """Return the memory that a process holds, in MiB."""
+    return _memory(process, "VmRSS")
+
+
 def _cpu_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -138,7 +143,7 @@ def measure(only: str = "") -> dict[str, Any]:
     """Send all cases to one server; returns what each cost, and what the server holds in the end."""
     costs: list[Cost] = []
     with Server() as server:
-        first = _memory(server.process.pid, "VmRSS")
+        first = resident_memory(server.process.pid)
         for case in [*SCHEMAS, *TOOL_LISTS]:
             for interface, body in bodies(case, "nano") if only in case else ():
                 cost = server.cost(case, interface, body)
@@ -148,7 +153,7 @@ def measure(only: str = "") -> dict[str, Any]:
                     f"/healthz {cost.health:.2f} s  {cost.case} {cost.interface} {cost.message[:90]}",
                     flush=True,
                 )  # fmt: skip
-        last = _memory(server.process.pid, "VmRSS")
+        last = resident_memory(server.process.pid)
     return {"costs": [asdict(cost) for cost in costs], "first": round(first), "last": round(last)}
 
 

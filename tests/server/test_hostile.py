@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="the server's extra is not installed")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from hostile import MOST_MEMORY, STATUSES, Cost, Server, page
+from hostile import MOST_MEMORY, STATUSES, Cost, Server, page, resident_memory
 from hostile_cases import SCHEMAS, TOOL_LISTS, bodies
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -75,3 +75,13 @@ def test_the_page_lists_the_costliest_form_of_a_case() -> None:
     assert "most 2.75 s" in written
     assert "| 2.75 s |" in written
     assert "| 0.50 s |" in written
+
+
+def test_what_refused_schemas_leave_is_collected(server: Server) -> None:
+    """The same costly schema, refused again and again, takes no more memory each time."""
+    body = next(text for _, text in bodies("sixteen patterns at once", "nano"))
+    held = []
+    for number in range(5):
+        assert server.ask(body.replace("do it", f"do it {number}")).status_code == 400
+        held.append(resident_memory(server.process.pid))
+    assert held[-1] - held[1] < 60

@@ -13,6 +13,7 @@ forward pass, or where it yields, whichever comes first.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections import OrderedDict, deque
@@ -23,6 +24,7 @@ from typing import Generic, Protocol, TypeVar
 
 from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.gc_tuning import COSTLY_FAILURE
 from callmemaybe.server.http_errors import ApiError, api_error
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, turn_updates
 
@@ -211,6 +213,8 @@ class TurnScheduler:
         self._running: set[ScheduledTurn] = set()
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self.is_stopping = False
+        #: Whether a turn has failed that took long: the next one collects what it left, once its error is gone.
+        self._has_garbage = False
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -344,6 +348,9 @@ class TurnScheduler:
         turn.started = self.clock()
 
         def work() -> None:
+            if self._has_garbage:
+                self._has_garbage = False
+                gc.collect()
             generator = turn.request.generator or self.generator
             stream = turn_updates(generator, turn.request, self._new_id)
             try:
@@ -379,6 +386,7 @@ class TurnScheduler:
         except CancelledError:
             error = None
         if error is not None and not isinstance(error, CancelledError):
+            self._has_garbage |= self.clock() - turn.started > COSTLY_FAILURE
             self._deliver(turn, error)
         else:
             self._recent.append(self.clock() - turn.started)
