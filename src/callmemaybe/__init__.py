@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from callmemaybe.generation.config import DecodingConfig as DecodingConfig
     from callmemaybe.generation.result import CallResult as CallResult
     from callmemaybe.retrieval import ToolIndex as ToolIndex
+    from callmemaybe.sources import LoadedTools as LoadedTools
+    from callmemaybe.sources import load_tools as load_tools
     from callmemaybe.tools import ToolCall as ToolCall
     from callmemaybe.tools import ToolResult as ToolResult
     from callmemaybe.tools import ToolSpec as ToolSpec
@@ -60,6 +62,7 @@ _MODULES = {
     "Caller": "caller",
     "load_model": "caller",
     "tool": "tools",
+    "load_tools": "sources",
     "CallResult": "generation.result",
     "DecodingConfig": "generation.config",
     "GroundingConfig": "wire.grounding",
@@ -77,6 +80,7 @@ _MODULES = {
     "ToolSpec": "tools",
     "ToolCall": "tools",
     "ToolResult": "tools",
+    "LoadedTools": "sources",
     # what can go wrong, by who is to blame (see ``callmemaybe.errors``)
     **dict.fromkeys((
         "CallMeMaybeError", "InputError", "UnsupportedSchema", "GrammarError", "GroundingError",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.cli.inputs import read_functions, read_prompts
+from callmemaybe import load_tools
+from callmemaybe.cli.inputs import read_prompts
 from callmemaybe.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -22,7 +23,7 @@ def functions(tmp_path: Path, text: str) -> str:
     path = tmp_path / "functions.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        read_functions(path)
+        load_tools(path)
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(str(path))
@@ -85,19 +86,19 @@ def test_odd_names_are_fine(tmp_path: Path, name: str) -> None:
     """A name may be any text that JSON can carry."""
     path = tmp_path / "functions.json"
     path.write_text(json.dumps([{**FLAT, "name": name}]), encoding="utf-8")
-    assert read_functions(path)[0].name == name
+    assert load_tools(path).specs[0].name == name
 
 
 def test_both_forms_mix(tmp_path: Path) -> None:
     """The flat form, OpenAI's and a function without parameters stand in one file, in order."""
     path = tmp_path / "functions.json"
     path.write_text(json.dumps([FLAT, OPENAI, {"name": "h"}, {"name": "i", "parameters": {}}]))
-    assert [tool.name for tool in read_functions(path)] == ["f", "g", "h", "i"]
+    assert [tool.name for tool in load_tools(path).specs] == ["f", "g", "h", "i"]
 
 
 def test_the_shipped_examples_are_good() -> None:
     """At least 24 prompts over at least 12 functions ship with the project."""
-    assert len(read_functions(ROOT / "data/input/functions_definition.json")) >= 12
+    assert len(load_tools(ROOT / "data/input/functions_definition.json")) >= 12
     assert len(read_prompts(ROOT / "data/input/function_calling_tests.json")) >= 24
 
 

@@ -103,7 +103,7 @@ def test_answers_are_drawn_as_told(program: Program) -> None:
         (("--top-p", "2"), "--top-p"),
         (
             ("--input", "-", "--functions_definition", "-"),
-            "--input -: --functions_definition reads",
+            "--input -: --tools (--functions_definition) reads",
         ),
         (("--output", "-", "--resume"), "--output -: cannot be resumed from"),
         (("--trace", "-"), "--trace -: a trace is written to a file"),

@@ -164,7 +164,7 @@ def test_every_budget_closes(program: Program) -> None:
         (["--output", "."], "would replace a folder"),
         (["--output", "prompts.json/x"], "a file stands where its folder should be"),
         (["--output", "prompts.json"], "--output: is also the file of --input"),
-        (["--trace", "functions.json"], "--trace: is also the file of --functions_definition"),
+        (["--trace", "functions.json"], "--trace: is also the file of --tools functions.json"),
         (["--trace", "/proc/none/x"], "cannot be written"),
         (["--output", "new", "--trace", "./new"], "--trace: is also the file of --output"),
         (["--output", "new", "--trace", "new.run.json"], "is also the file of new.run.json (beside"),

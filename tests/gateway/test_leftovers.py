@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.cli.inputs import load_tools
+from callmemaybe import load_tools
 from callmemaybe.gateway import Gateway, GatewayLimits
 from callmemaybe.gateway.execution.supervisor import descendants
 from callmemaybe.tools import ToolCall, tool
@@ -110,7 +110,7 @@ def started(folder: Path, store: Path, first: ToolCall) -> subprocess.Popen[byte
     script = f"""
 import asyncio
 from pathlib import Path
-from callmemaybe.cli.inputs import load_tools
+from callmemaybe import load_tools
 from callmemaybe.gateway import Gateway, GatewayLimits
 from callmemaybe.tools import ToolCall
 

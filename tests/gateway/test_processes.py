@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.cli.inputs import load_tools
+from callmemaybe import load_tools
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, GatewayLimits
 from callmemaybe.gateway.lifecycle import CallState

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import (
     LongNumber,
@@ -27,6 +26,7 @@ from callmemaybe.jsonio import (
     resolve_pointer,
     split_pointer,
 )
+from callmemaybe.sources.texts import read_text
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -20,21 +20,26 @@ from callmemaybe.cli.gateway import (
     Anchors,
     Db,
     Secrets,
-    Tools,
     Yes,
     opened_ledger,
     verdicts,
 )
-from callmemaybe.cli.inputs import load_tools, read_secrets
+from callmemaybe.cli.inputs import read_secrets
 from callmemaybe.cli.options import (
+    AllowPrivateOption,
+    BaseUrlOption,
     GroundMode,
     GroundOption,
     KeyOrder,
     KeyOrderOption,
     ModelOption,
     NowOption,
+    OnlyOption,
+    SkipOption,
+    ToolsOption,
 )
 from callmemaybe.cli.process import printable
+from callmemaybe.cli.tools import ToolChoice, shown_to_model
 from callmemaybe.errors import CallMeMaybeError
 
 if TYPE_CHECKING:
@@ -54,8 +59,12 @@ this tool for the rest of the session. Ctrl-C cancels the turn, not the program.
 
 
 def chat(
-    tools: Tools,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
     model: ModelOption = "nano",
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     yes: Yes = [],  # noqa: B006 - typer copies it
     order: KeyOrderOption = KeyOrder.SCHEMA,
     ground: GroundOption = GroundMode.OFF,
@@ -72,12 +81,13 @@ def chat(
     from callmemaybe.caller import load_model
     from callmemaybe.gateway import Gateway
 
-    loaded, policy, secret_values = load_tools(tools), verdicts(yes), read_secrets(secrets)
+    policy, secret_values = verdicts(yes), read_secrets(secrets)
+    loaded = ToolChoice(tools, only, skip, allow_private, base_url).load_runnable()
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - input() edits lines and remembers them once it is there
     # One event loop for the whole session: the gateway's tasks outlive a cancelled turn.
     opened = opened_ledger(db, anchors, command=anchor_command, each=anchor_calls, create=True)
-    with opened as ledger, asyncio.Runner() as runner:
+    with loaded, opened as ledger, asyncio.Runner() as runner:
         session = ChatSession(load_model(model), order, ground, now)
         gateway = Gateway(
             loaded, store=ledger, verdicts=policy, secrets=secret_values, approver=session.ask
@@ -175,7 +185,7 @@ class ChatSession:
         if self._caller is None or self._caller.tools != offers:
             self._caller = Caller(
                 self.model,
-                offers,
+                shown_to_model(offers),
                 no_call=True,
                 decoding=DecodingConfig(order=self.order.value),
                 grounding=GroundingConfig(self.ground.value, now=self.now),

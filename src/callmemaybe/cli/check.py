@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.options import KeyOrder, KeyOrderOption
-from callmemaybe.cli.process import ExitCode
+from callmemaybe.cli.options import (
+    AllowPrivateOption,
+    BaseUrlOption,
+    KeyOrder,
+    KeyOrderOption,
+    OnlyOption,
+    SkipOption,
+    ToolsOption,
+)
+from callmemaybe.cli.process import ExitCode, printable
+from callmemaybe.cli.tools import ToolChoice
 from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,9 +50,14 @@ class Spacing(StrEnum):
 
 def check(
     schema: Annotated[
-        Path,
-        typer.Argument(help='A JSON Schema, or functions as for run; "-": standard input.'),
-    ],
+        Path | None,
+        typer.Argument(help='A JSON Schema, or functions in JSON; "-": standard input.'),
+    ] = None,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     brief: Annotated[
         bool, typer.Option("--brief", "-b", help="List only keywords that are checked or refused.")
@@ -79,19 +93,14 @@ def check(
     text = GroundingSource("", is_known=False) if ground is None else GroundingSource(ground)
     tokens = None if vocabulary is None else _counter(vocabulary)
     reports: list[dict[str, Any]] = []
-    for name, one in _schemas(schema):
+    choice = ToolChoice(tools, only, skip, allow_private, base_url)
+    for name, one in _given(schema, choice):
         found = _certified(
             name, one, style=style.value, order=order.value, ground=text,
             additional=not closed and name is None,
         )  # fmt: skip
         reports.append(_data(name, found, tokens))
-    if as_json:
-        found_all: Any = (
-            reports[0] if reports[0].get("function") is None else {"functions": reports}
-        )
-        typer.echo(json.dumps(found_all, ensure_ascii=False, indent=2))
-    else:
-        _show(reports, brief=brief)
+    _print_json(reports) if as_json else _show(reports, brief=brief)
     raise typer.Exit(
         ExitCode.DONE if all("automaton" in one for one in reports) else ExitCode.BAD_INPUT
     )
@@ -102,15 +111,36 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
+def _print_json(reports: Sequence[dict[str, Any]]) -> None:
+    whole: Any = reports[0] if reports[0].get("function") is None else {"functions": reports}
+    typer.echo(json.dumps(whole, ensure_ascii=False, indent=2))
+
+
+def _given(schema: Path | None, tools: ToolChoice) -> list[tuple[str | None, Any]]:
+    """Return the schemas of the file, or of the tools, each with the name of its function."""
+    if (schema is None) == (not tools):
+        raise InputError(
+            "name a schema, or functions by --tools" if schema is None else "is given, too",
+            where="SCHEMA" if schema is None else "--tools",
+        )
+    if schema is not None:
+        return _schemas(schema)
+    with tools.load(quiet=True) as loaded:
+        for one in loaded.skipped:
+            typer.echo(printable(str(one)), err=True)
+        return [(spec.name, spec.schema) for spec in loaded.specs]
+
+
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, each with the name of its function (None for a plain schema)."""
-    from callmemaybe.cli.files import read_text, source_name
     from callmemaybe.jsonio import read
+    from callmemaybe.sources.definitions import is_definition
+    from callmemaybe.sources.texts import read_text, source_name
     from callmemaybe.tools import ToolSpec, check_distinct
 
     document = read(read_text(path), source=source_name(path))
     value = document.value
-    alone = isinstance(value, dict) and _is_function(value)
+    alone = isinstance(value, dict) and is_definition(value)
     if alone:
         value = [value]
     if isinstance(value, dict | bool):
@@ -156,15 +186,6 @@ def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
     return found._replace(keywords=tuple(rows), grammar=None)
 
 
-def _is_function(value: dict[str, Any]) -> bool:
-    """Whether an object is the definition of a function, not a schema."""
-    inner = value.get("function")
-    if value.get("type") == "function" or (isinstance(inner, dict) and "name" in inner):
-        return True
-    schemas = {"parameters", "inputSchema", "input_schema"}
-    return isinstance(value.get("name"), str) and bool(schemas & {*value})
-
-
 def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict[str, Any]:
     """Return the report on one schema as JSON."""
     data: dict[str, Any] = {} if name is None else {"function": name}
@@ -195,7 +216,6 @@ def _show(told: Sequence[dict[str, Any]], *, brief: bool) -> None:
     from rich.text import Text
 
     from callmemaybe.cli.display import console
-    from callmemaybe.cli.process import printable
 
     out = console(sys.stdout)
     for number, data in enumerate(told):
@@ -215,8 +235,6 @@ def _show(told: Sequence[dict[str, Any]], *, brief: bool) -> None:
 def _listed(rows: Sequence[Mapping[str, str]], width: int) -> Iterator[Text]:
     """Yield lines: each node of the schema, and below it its keywords by how they are handled."""
     from rich.text import Text
-
-    from callmemaybe.cli.process import printable
 
     nodes: dict[str, dict[tuple[str, str], list[str]]] = {}
     for row in rows:

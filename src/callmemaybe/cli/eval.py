@@ -21,11 +21,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.files import check_writable, read_text, write_atomically
+from callmemaybe.cli.files import check_writable, write_atomically
 from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import JsonDocument, dumps, read
+from callmemaybe.sources.texts import read_text
 
 if TYPE_CHECKING:
     from callmemaybe.cli.eval_display import EvalDisplay

@@ -1,4 +1,4 @@
-"""Reads text files, and writes files atomically: a reader sees the old content or the new one, whole."""
+"""Writes files atomically: a reader sees the old content or the new one, whole."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from pathlib import Path
 
 from callmemaybe.cli.process import discard, stdout_is_closed
 from callmemaybe.errors import InputError, WriteError
+from callmemaybe.sources.texts import is_standard
 
 #: The names that systems have for standard output, and the folders of a process's open files.
 _STANDARD_OUTPUT = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 _OPEN_FILES = re.compile(r"/dev|/dev/fd|/proc/[^/]+/fd")
-
-
-def is_standard(path: Path) -> bool:
-    """Whether ``path`` is "-": standard input where it is read, standard output where it is written."""
-    return str(path) == "-"
 
 
 def named_output(path: Path) -> Path:
@@ -147,48 +143,3 @@ def _is_special(path: Path) -> bool:
 def failure_reason(error: Exception) -> str:
     """Return what the system says about a failed operation."""
     return getattr(error, "strerror", None) or str(error)
-
-
-def source_name(path: Path) -> str:
-    """Return the name of ``path`` in messages about reading it."""
-    return "standard input" if is_standard(path) else str(path)
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file (a byte order mark is dropped); "-" is standard input.
-
-    Raises InputError: missing, a folder, unreadable, empty, or not UTF-8 (naming the line).
-    """
-    where = source_name(path)
-    try:
-        data = sys.stdin.buffer.read() if is_standard(path) else path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("no such file", where=where, hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError("is a folder", where=where, hint="name a file in it") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", where=where) from error
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError("is UTF-16, not UTF-8", where=where, hint="save it as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"byte 0x{data[error.start]:02x} is not UTF-8",
-            where=f"{where}:{line}",
-            hint="save the file as UTF-8",
-        ) from None
-    if not text.strip():
-        problem = "nothing was read" if is_standard(path) else "the file is empty"
-        raise InputError(problem, where=where)
-    return text
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; raise InputError for a path that cannot be looked at."""
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.files import is_file
-from callmemaybe.cli.inputs import load_tools, read_calls, read_secrets
+from callmemaybe.cli.inputs import read_calls, read_secrets
+from callmemaybe.cli.options import (
+    AllowPrivateOption,
+    BaseUrlOption,
+    OnlyOption,
+    SkipOption,
+    ToolsOption,
+)
 from callmemaybe.cli.process import ExitCode, printable
+from callmemaybe.cli.tools import ToolChoice
 from callmemaybe.errors import CallMeMaybeError, InputError, LedgerError, WriteError
+from callmemaybe.sources.texts import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from callmemaybe.gateway.audit.chain import ChainHead
     from callmemaybe.gateway.ledger import Ledger
     from callmemaybe.gateway.store import LedgerSnapshot
+    from callmemaybe.sources import LoadedTools
     from callmemaybe.tools import Effect
     from callmemaybe.tools.declare import Tool
 
@@ -47,7 +56,6 @@ AnchorCalls = Annotated[
         help="Write an anchor before and after each call that writes, too; if that fails, it does not run.",
     ),
 ]
-Tools = Annotated[Path, typer.Option("--tools", "-t", help="A Python file, or an OpenAPI .json.")]
 Yes = Annotated[
     list[str],
     typer.Option(
@@ -232,7 +240,11 @@ def verdicts(yes: list[str]) -> Mapping[Effect, Verdict]:
 
 def execute(
     calls: Annotated[Path, typer.Argument(help='JSON list of calls; "-": standard input.')],
-    tools: Tools,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     db: Db = DEFAULT_LEDGER,
     run: Annotated[
         str | None, typer.Option(help="Name of the run: the same name again redelivers its calls.")
@@ -262,8 +274,9 @@ def execute(
 
     if turn and run is None:
         raise InputError("a turn belongs to a run", where="--turn", hint="name it with --run")
-    loaded, listed, policy = load_tools(tools), read_calls(calls), verdicts(yes)
-    secret_values = read_secrets(secrets)
+    choice = ToolChoice(tools, only, skip, allow_private, base_url)
+    loaded = choice.load_runnable()
+    listed, policy, secret_values = read_calls(calls), verdicts(yes), read_secrets(secrets)
 
     async def go(ledger: Ledger) -> tuple[str, list[CallAnswer]]:
         async with Gateway(loaded, store=ledger, verdicts=policy, secrets=secret_values) as gateway:
@@ -271,13 +284,16 @@ def execute(
             begun = await ledger.read(lambda: gateway.begin(run))
             return begun.id, await gateway.run(listed, run=begun, turn=turn if run else None)
 
-    with opened_ledger(
-        db, anchors, command=anchor_command, each=anchor_calls, create=True
-    ) as ledger:
+    with (
+        loaded,
+        opened_ledger(
+            db, anchors, command=anchor_command, each=anchor_calls, create=True
+        ) as ledger,
+    ):
         name, answers = asyncio.run(go(ledger))
         # Printed before the last anchor is appended: a failure there must not lose the results.
         _print_answers(answers)
-        _say_what_waits(answers, name, tools, db)
+        say_what_waits(answers, name, choice, db)
     raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
 
 
@@ -289,7 +305,7 @@ def _print_answers(answers: Sequence[CallAnswer]) -> None:
     typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
 
 
-def _say_what_waits(answers: Sequence[CallAnswer], run: str, tools: Path, db: str) -> None:
+def say_what_waits(answers: Sequence[CallAnswer], run: str, tools: ToolChoice, db: str) -> None:
     """Print to stderr how to go on with the calls that wait for approval."""
     waiting = [one.approval for one in answers if one.approval]
     if not waiting:
@@ -299,9 +315,7 @@ def _say_what_waits(answers: Sequence[CallAnswer], run: str, tools: Path, db: st
     )
     where = "" if db == DEFAULT_LEDGER else f" --db {shlex.quote(db)}"
     for approval in waiting:
-        command = (
-            f"callmemaybe approvals approve {approval} --tools {shlex.quote(str(tools))}{where}"
-        )
+        command = f"callmemaybe approvals approve {approval} {tools.as_options()}{where}"
         typer.echo(f"  {command}", err=True)
 
 
@@ -317,9 +331,11 @@ def reconcile(
         ),
     ] = None,
     result: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
-    tools: Annotated[
-        Path | None, typer.Option("--tools", "-t", help="The tools, one of which made the call.")
-    ] = None,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     by: By = "",
     db: Db = DEFAULT_LEDGER,
 ) -> None:
@@ -328,20 +344,20 @@ def reconcile(
 
     from callmemaybe.gateway import Gateway
 
-    if outcome is None and tools is None:
+    if outcome is None and not tools:
         raise InputError(
             "neither an outcome nor a tool to ask is given",
             where="--outcome",
             hint="give it, or --tools",
         )
 
-    loaded = load_tools(tools) if tools else []
+    loaded = _loaded(ToolChoice(tools, only, skip, allow_private, base_url))
     returned = None if result is None else _read_result(result, outcome)
 
     async def go(ledger: Ledger) -> str:
         full_key, decider = _full_key(ledger, key), by or _user_name()
         stated = outcome.replace("-", "_") if outcome else None
-        async with Gateway(loaded, store=ledger) as gateway:
+        async with Gateway(loaded or [], store=ledger) as gateway:
             try:
                 answer = await gateway.reconcile(full_key, stated, by=decider, result=returned)
             except CallMeMaybeError:
@@ -351,12 +367,12 @@ def reconcile(
                     raise
                 raise InputError(
                     f"the tool cannot determine the outcome ({type(error).__name__}: {error})",
-                    where=str(tools),
+                    where=", ".join(tools),
                     hint="give --outcome done or not-done",
                 ) from error
             return answer.content
 
-    with opened_ledger(db) as ledger:
+    with loaded or contextlib.nullcontext(), opened_ledger(db) as ledger:
         typer.echo(asyncio.run(go(ledger)))
 
 
@@ -502,10 +518,11 @@ def serve_pages(
     archives: Annotated[
         list[Path], typer.Option("--archive", help="A file of `audit archive`; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
-    tools: Annotated[
-        Path | None,
-        typer.Option("--tools", "-t", help="The tools, to run what is approved at once."),
-    ] = None,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     secrets: Secrets = None,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
@@ -523,20 +540,17 @@ def serve_pages(
     from callmemaybe.server.persons import Persons
 
     config = ServerConfig(host=host, port=port, origins=tuple(origin), body_bytes=1 << 16)
-    known, loaded, values = (
-        Persons(persons),
-        load_tools(tools) if tools else [],
-        read_secrets(secrets),
-    )
+    known, values = Persons(persons), read_secrets(secrets)
+    loaded = _loaded(ToolChoice(tools, only, skip, allow_private, base_url))
 
-    with opened_ledger(db) as ledger:
+    with loaded or contextlib.nullcontext(), opened_ledger(db) as ledger:
 
         def check() -> LedgerReport:
             heads = read_anchors(anchors) if anchors else ()
             return verify_ledger(ledger.backend, heads, archives)
 
         def go_on() -> Gateway:
-            return _resuming(ledger, loaded, values)
+            return _resuming(ledger, loaded or [], values)
 
         serve_audit(
             ledger, known, config, check, lambda line: typer.echo(line, err=True),
@@ -582,12 +596,11 @@ def list_approvals(
 @approvals.command()
 def approve(
     approval: Annotated[str, typer.Argument(help="The id of the approval.")],
-    tools: Annotated[
-        Path | None,
-        typer.Option(
-            "--tools", "-t", help="The tools, to run the call now: .py, or OpenAPI .json."
-        ),
-    ] = None,
+    tools: ToolsOption = [],  # noqa: B006 - typer copies it
+    only: OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: AllowPrivateOption = False,
+    base_url: BaseUrlOption = None,
     secrets: Secrets = None,
     by: By = "",
     db: Db = DEFAULT_LEDGER,
@@ -597,12 +610,19 @@ def approve(
     With --tools its turn goes on at once, and the answers of the turn are printed as JSON; exit code 1 if
     any call did not succeed. Without, it goes on where the turn is delivered again.
     """
-    loaded = load_tools(tools) if tools else []
+    loaded = _loaded(ToolChoice(tools, only, skip, allow_private, base_url))
     values = read_secrets(secrets)
-    _decide(db, approval, "approved", by, again=bool(tools))
-    if tools:
+    with loaded or contextlib.nullcontext():
+        _decide(db, approval, "approved", by, again=bool(tools))
+        if loaded is None:
+            return
         answers = _resume(db, approval, loaded, values)
         raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
+
+
+def _loaded(choice: ToolChoice) -> LoadedTools | None:
+    """Return the tools, or None if none are named."""
+    return choice.load_runnable() if choice else None
 
 
 def _resuming(ledger: Ledger, tools: Sequence[Tool], secrets: Mapping[str, str]) -> Gateway:

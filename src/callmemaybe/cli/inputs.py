@@ -1,58 +1,24 @@
-"""Reads the files that commands are given: functions, prompts, tools, calls, secrets.
+"""Reads the files that commands are given: prompts, calls, secrets.
 
 Every error names its place: file, line and JSON pointer.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callmemaybe.cli.files import is_file, read_text, source_name
-from callmemaybe.errors import InputError, UnsupportedSchema
+from callmemaybe.errors import InputError
 from callmemaybe.jsonio import JsonDocument, RawNumber, dumps, join_pointer, parse_number, read
-from callmemaybe.tools import ToolSpec, check_distinct
+from callmemaybe.sources.definitions import kind_of
+from callmemaybe.sources.texts import read_text, source_name
 
 if TYPE_CHECKING:
-    from callmemaybe.tools import Tool, ToolCall
+    from callmemaybe.tools import ToolCall
 
 _LINES = {".jsonl", ".ndjson"}
 _PROMPTS_ARE = 'prompts are [{"prompt": "..."}], ["...", "..."], or one of these items per line'
-
-
-def read_functions(path: Path) -> tuple[ToolSpec, ...]:
-    """Read function definitions in the flat form, in OpenAI's, or in a mixture of both.
-
-    Everything that could not be compiled later is refused here: an empty list, missing or duplicate
-    names, unknown types, unsupported schema keywords. Raises InputError.
-    """
-    text = read_text(path)
-    document = read(text, source=source_name(path))
-    value = document.value
-    if not isinstance(value, list):
-        raise InputError(
-            f"expected a list of functions, found {kind_of(value)}",
-            where=document.place(),
-            hint="put the functions between [ and ]",
-        )
-    if not value:
-        raise InputError(
-            "the list of functions is empty", where=document.place(), hint="define at least one"
-        )
-    try:
-        tools = tuple(
-            ToolSpec.from_json(definition, f"/{index}") for index, definition in enumerate(value)
-        )
-        check_distinct(tools)
-    except InputError as error:
-        raise _with_place(error, document, error.where or "") from None
-    for index, (tool, definition) in enumerate(zip(tools, value, strict=True)):
-        _check_schema(tool, document, f"/{index}", definition)
-    return tools
 
 
 def read_prompts(path: Path, key: str = "prompt") -> list[str]:
@@ -66,12 +32,6 @@ def read_prompts(path: Path, key: str = "prompt") -> list[str]:
     document = read(text, source=source_name(path))
     assert isinstance(document.value, list)
     return [_prompt(item, document, f"/{index}", key) for index, item in enumerate(document.value)]
-
-
-def kind_of(value: object) -> str:
-    """Name the JSON type of a value, for messages."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
-    return "null" if value is None else names.get(type(value), "a number")
 
 
 def _prompts_of_lines(text: str, path: Path, key: str) -> list[str]:
@@ -129,71 +89,6 @@ def _prompt(item: object, document: JsonDocument, pointer: str, key: str) -> str
     return prompt
 
 
-def _check_schema(tool: ToolSpec, document: JsonDocument, pointer: str, definition: object) -> None:
-    """Build the grammar of the arguments now, so that unsupported keywords get a place in the file."""
-    from callmemaybe.grammar import GroundingSource, json_schema
-
-    try:
-        # Closed objects, as in the wire formats; the text to ground in comes with each prompt.
-        json_schema(tool.schema, additional=False, ground=GroundingSource("", is_known=False))
-    except UnsupportedSchema as error:
-        raise _with_place(
-            error, document, _file_pointer(tool, definition, pointer, error.pointer)
-        ) from None
-    except InputError as error:
-        raise _with_place(error, document, pointer) from None
-
-
-def _file_pointer(tool: ToolSpec, definition: object, pointer: str, in_schema: str) -> str:
-    """Turn a pointer into a tool's schema into a pointer into the file, for each form of definition."""
-    assert isinstance(definition, dict)
-    if "function" in definition and "name" not in definition:
-        pointer, definition = pointer + "/function", definition["function"]
-        assert isinstance(definition, dict)
-    key = "parameters" if "parameters" in definition else "inputSchema"
-    inner = in_schema.removeprefix("#")
-    if definition.get(key) is not tool.parameters:
-        # The flat form: its schema was put together from the parameters.
-        inner = inner.removeprefix("/properties")
-    return f"{pointer}/{key}{inner}"
-
-
-def _with_place(error: InputError, document: JsonDocument, pointer: str) -> InputError:
-    where = document.place("" if pointer == "/" else pointer)
-    return InputError(error.message, where=where, hint=error.hint)
-
-
-def load_tools(path: Path) -> list[Tool]:
-    """Return the tools of a Python file, which is imported, or of an OpenAPI document (.json).
-
-    Raises InputError if the file cannot be read or imported, or defines no tools.
-    """
-    from callmemaybe.tools import tools_from
-
-    if not is_file(path):
-        raise InputError("no such file", where=str(path))
-    if path.suffix == ".json":
-        from callmemaybe.gateway.http import HttpTransport
-
-        return tools_from(_read_json(path, _float_number).value, transport=HttpTransport())
-    name = path.stem
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise InputError("not a Python file", where=str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"cannot be imported ({type(error).__name__}: {error})", where=str(path)
-        ) from error
-    return tools_from(module)
-
-
 def read_calls(path: Path) -> list[ToolCall]:
     """Read a list of calls: ``{"name", "arguments", "id"}`` or OpenAI's ``tool_calls``.
 
@@ -235,9 +130,3 @@ def read_secrets(path: Path | None) -> dict[str, str]:
 
 def _read_json(path: Path, number: Callable[[str], object]) -> JsonDocument:
     return read(read_text(path), source=source_name(path), number=number)
-
-
-def _float_number(digits: str) -> int | float:
-    """Return a number of a tool's definition as int or float: definitions are hashed, without Decimals."""
-    value = parse_number(digits)
-    return float(value) if isinstance(value, Decimal) else value

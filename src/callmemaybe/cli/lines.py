@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from callmemaybe.cli.files import failure_reason, is_stream, read_text, write_atomically
+from callmemaybe.cli.files import failure_reason, is_stream, write_atomically
 from callmemaybe.cli.lock import keep_aside
 from callmemaybe.cli.prompts import PromptPlace, PromptRow, PromptSource, file_fingerprint
 from callmemaybe.cli.results import ResultRecord, ResultSettings, is_valid, notes_path
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import dumps, dumps_string, loads
+from callmemaybe.sources.texts import read_text
 from callmemaybe.tools import ToolSpec
 
 #: Saving may take at most about this share of the time.

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from callmemaybe.cli import chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
+from callmemaybe.cli import call, chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
 from callmemaybe.cli.process import (
     STREAM_NAMES,
     ExitCode,
@@ -24,6 +24,7 @@ from callmemaybe.cli.process import (
 )
 from callmemaybe.cli.run import RunOptions, SamplingOptions
 from callmemaybe.cli.run import run as run_batch
+from callmemaybe.cli.tools import ToolChoice
 from callmemaybe.errors import (
     CallMeMaybeError,
     InputError,
@@ -31,6 +32,30 @@ from callmemaybe.errors import (
     StoreError,
     WriteError,
 )
+
+#: What the program says when it is called alone.
+_BEGIN = """\
+callmemaybe turns natural language into function calls.
+
+One request, with functions from a JSON or Python file:
+
+  callmemaybe call "What is 2 plus 3?" --tools functions.json
+
+The same, and run the call:
+
+  callmemaybe call "What is 2 plus 3?" --tools tools.py --run
+
+Tools may also come from an OpenAPI document or an MCP server:
+
+  callmemaybe call "Which files are here?" --tools "mcp:npx -y @modelcontextprotocol/server-filesystem ."
+
+  callmemaybe chat     talk to a model that calls your tools
+  callmemaybe run      turn a file of requests into a file of calls
+  callmemaybe serve    serve a model in OpenAI's and Anthropic's interfaces
+
+callmemaybe --help lists all commands, and callmemaybe COMMAND --help the options of one."""
+
+DEFAULT_FUNCTIONS = Path("data/input/functions_definition.json")
 
 app = typer.Typer(
     name="callmemaybe",
@@ -61,12 +86,17 @@ def _program(
 ) -> None:
     """Turn natural language into reliable function calls."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        typer.echo(_BEGIN)
 
 
 @app.command()
 def run(
-    functions_definition: options.FunctionsOption = Path("data/input/functions_definition.json"),
+    functions_definition: options.FunctionsOption = None,
+    tools: options.ToolsOption = [],  # noqa: B006 - typer copies it
+    only: options.OnlyOption = [],  # noqa: B006 - typer copies it
+    skip: options.SkipOption = [],  # noqa: B006 - typer copies it
+    allow_private: options.AllowPrivateOption = False,
+    base_url: options.BaseUrlOption = None,
     input_: options.PromptsOption = Path("data/input/function_calling_tests.json"),
     output: options.OutputOption = Path("data/output/function_calling_results.json"),
     model: options.ModelOption = "nano",
@@ -95,15 +125,17 @@ def run(
     quiet: options.QuietOption = False,
 ) -> None:
     """Turn a file of prompts into a file of calls: one for each prompt, in order."""
+    named = [str(functions_definition)] if functions_definition else []
+    sources = [*named, *tools] or [str(DEFAULT_FUNCTIONS)]
     chosen = RunOptions(
-        functions_definition, input_, output, model, max_tokens,
+        ToolChoice(sources, only, skip, allow_private, base_url), input_, output, model, max_tokens,
         SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground, now,
         logprobs, batch, prefix_cache, verbose, quiet, trace, resume, workers, ray, prompt_key,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 
 
-for module in (gateway, chat, listings, check, serve, trace, eval):
+for module in (call, gateway, chat, listings, check, serve, trace, eval):
     module.register(app)
 
 

@@ -85,12 +85,54 @@ NowOption = Annotated[
     ),
 ]
 FunctionsOption = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--functions_definition",
         "--functions-definition",
         "-f",
-        help="JSON list of functions: the flat form, OpenAI's tools, or a mixture.",
+        help="The same as --tools, under the name of the exercise; without either: "
+        "data/input/functions_definition.json.",
+    ),
+]
+ToolsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="SOURCE",
+        help="Functions: a JSON or YAML file, a .py file or a module, an OpenAPI document (file or "
+        "https://...), an MCP server (mcp:COMMAND, mcp+https://..., mcp.json#NAME); may be repeated.",
+    ),
+]
+OnlyOption = Annotated[
+    list[str],
+    typer.Option(
+        "--only",
+        metavar="NAME",
+        help="Of --tools take only these, by name or pattern (pets*); may be repeated.",
+    ),
+]
+SkipOption = Annotated[
+    list[str],
+    typer.Option(
+        "--skip",
+        metavar="NAME",
+        help="Of --tools leave out these, by name or pattern; may be repeated.",
+    ),
+]
+AllowPrivateOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-private",
+        help="OpenAPI documents and their requests may be of your own network, and http.",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="Send the requests of OpenAPI documents here, in place of the address that they name.",
     ),
 ]
 PromptsOption = Annotated[

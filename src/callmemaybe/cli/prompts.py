@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from callmemaybe.cli.files import is_standard, source_name
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import dumps, loads, read
+from callmemaybe.sources.texts import is_standard, source_name
 
 #: The most characters of a prompt, and the most bytes of a line of prompts. A model reads some thousand tokens.
 MAX_PROMPT = 1_000_000

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from callmemaybe.cli.files import is_stream, read_text, write_atomically
+from callmemaybe.cli.files import is_stream, write_atomically
 from callmemaybe.cli.lock import keep_aside
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import RawNumber, dumps, dumps_string, read
+from callmemaybe.sources.texts import read_text
 from callmemaybe.tools import ToolSpec
 
 _KEYS = {"prompt", "name", "parameters"}

@@ -13,21 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callmemaybe.cli.batch import BatchJob, BatchRow, PromptRunner, RowMaker, lost_row
-from callmemaybe.cli.files import (
-    check_writable,
-    is_standard,
-    is_stream,
-    named_output,
-    same_file,
-)
-from callmemaybe.cli.inputs import read_functions, read_prompts
+from callmemaybe.cli.files import check_writable, is_stream, named_output, same_file
+from callmemaybe.cli.inputs import read_prompts
 from callmemaybe.cli.lines import LineFile, ResumedLines
 from callmemaybe.cli.lock import lock_path, locked
 from callmemaybe.cli.options import GroundMode, KeyOrder, NameChoiceMode, NoCall
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.cli.prompts import PromptSource, open_prompts
 from callmemaybe.cli.results import ResultFile, ResultSettings, ResumedResults, notes_path
+from callmemaybe.cli.tools import ToolChoice
 from callmemaybe.errors import InputError
+from callmemaybe.sources.texts import is_standard
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Caller, Step
@@ -77,7 +73,7 @@ class SamplingOptions:
 class RunOptions:
     """The options of ``callmemaybe run``, already of the right types."""
 
-    functions: Path
+    tools: ToolChoice
     prompts: Path
     output: Path
     model: str
@@ -102,9 +98,9 @@ class RunOptions:
     def check(self) -> None:
         """Raise InputError for options that contradict each other."""
         self.drawing.check()
-        if is_standard(self.functions) and is_standard(self.prompts):
+        if "-" in self.tools.sources and is_standard(self.prompts):
             raise InputError(
-                "--functions_definition reads standard input, too",
+                "--tools (--functions_definition) reads standard input, too",
                 where="--input -",
                 hint="name a file",
             )
@@ -163,7 +159,8 @@ def run(options: RunOptions) -> ExitCode:
     options = replace(options, output=named_output(options.output))
     with stopped_by_signals(), ExitStack() as stack:
         options.check()
-        tools = read_functions(options.functions)
+        with options.tools.load(quiet=options.quiet) as loaded:
+            tools = loaded.specs
         is_lines = options.output.suffix.lower() in {".jsonl", ".ndjson"}
         prompts = options.source() if is_lines else options.prompt_list()
         _check_written(options)
@@ -231,7 +228,8 @@ def _check_written(options: RunOptions) -> None:
     if options.trace:
         check_writable(options.trace, "the trace")
         written["--trace"] = options.trace
-    paths = {"--functions_definition": options.functions, "--input": options.prompts, **written}
+    read = {f"--tools {one}": Path(one) for one in options.tools.sources}
+    paths = {**read, "--input": options.prompts, **written}
     for (first, one), (second, other) in combinations(paths.items(), 2):
         if second not in written or is_standard(one) or is_standard(other):
             continue

@@ -14,16 +14,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.files import (
-    check_writable,
-    is_standard,
-    named_output,
-    read_text,
-    same_file,
-    write_atomically,
-)
+from callmemaybe.cli.files import check_writable, named_output, same_file, write_atomically
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import dumps, escape_surrogates, loads
+from callmemaybe.sources.texts import is_standard, read_text
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Step

@@ -11,12 +11,18 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self, TextIO, cast
 
+import httpx2
 from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -61,13 +67,60 @@ _SECRET_NAME = 32
 _SESSIONLESS = "2026-07-28"
 
 
+@dataclass(frozen=True)
+class McpServer:
+    """Where a server is: a command, with variables for its environment, or an address, with headers.
+
+    What a command writes to its standard error is kept, and shown only where it fails.
+    """
+
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _errors: IO[str] = field(
+        default_factory=partial(TemporaryFile, "w+", encoding="utf-8", errors="replace"),
+        repr=False, compare=False,
+    )  # fmt: skip
+
+    def transport(self) -> Any:
+        """Return what the client connects through."""
+        if self.url:
+            client = None
+            if self.headers:
+                # The times of the client that the package makes without headers.
+                limits = httpx2.Timeout(30.0, read=300.0)
+                client = httpx2.AsyncClient(headers=dict(self.headers), timeout=limits)
+            return streamable_http_client(self.url, http_client=client)
+        command, *arguments = self.command
+        given = StdioServerParameters(
+            command=command, args=arguments, env=dict(self.env) or None, cwd=self.cwd
+        )
+        return stdio_client(given, errlog=cast("TextIO", self._errors))
+
+    def failure(self, error: BaseException) -> str:
+        """Return in one line why it could not be used: the error, and the last that the command said."""
+        while isinstance(error, BaseExceptionGroup) and error.exceptions:
+            error = error.exceptions[0]
+        why = str(error) or type(error).__name__
+        if isinstance(error, FileNotFoundError | PermissionError):
+            why = f"{self.command[0]}: {error.strerror}"
+        with suppress(OSError, ValueError):
+            self._errors.seek(0)
+            said = [line.strip() for line in self._errors.read()[-2000:].splitlines()]
+            why += "".join(f"; it says: {line[:300]}" for line in [*filter(None, said)][-1:])
+        return why
+
+
 class McpTools:
     """A connection to an MCP server, as tools; use it as an async context manager.
 
-    ``server``: a command (a list: stdio), an address (a string: streamable HTTP), or a server object.
+    ``server``: a command (a list: stdio), an address (a string: streamable HTTP), a ``McpServer``, or a server object.
     ``effects`` declares classes by tool name, ``default`` those of the rest. ``pins`` maps names to
     hashes seen before (:attr:`pins` of an earlier connection): another definition is refused.
-    ``prefix`` goes before each name. Raises InputError for a definition that differs from its pin.
+    ``prefix`` goes before each name, and ``start_seconds`` limits the time until the server answers.
+    Raises InputError for a definition that differs from its pin, and for a server that takes longer.
     """
 
     def __init__(
@@ -79,10 +132,15 @@ class McpTools:
         pins: Mapping[str, str] | None = None,
         prefix: str = "",
         resource: str | None = None,
+        start_seconds: float | None = None,
     ) -> None:
-        if isinstance(server, Sequence) and not isinstance(server, str):
+        if isinstance(server, McpServer):
+            server = server.transport()
+        elif isinstance(server, Sequence) and not isinstance(server, str):
             server = StdioServerParameters(command=server[0], args=list(server[1:]))
         self._client = Client(server, cache=None)
+        self._start_seconds = start_seconds
+        self._is_connected = False
         self._closing = asyncio.Event()
         self._holder: asyncio.Task[None] | None = None
         self._effects = {name: Effect(value) for name, value in (effects or {}).items()}
@@ -98,9 +156,18 @@ class McpTools:
         """Connect, list the tools, and pin them."""
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing.clear()
+        self._is_connected = False
         self._holder = asyncio.create_task(self._hold(connected), name="MCP connection")
         try:
-            await connected
+            try:
+                async with asyncio.timeout(self._start_seconds):
+                    await connected
+            except TimeoutError as error:
+                if connected.done() and not connected.cancelled():
+                    raise  # the server's own
+                raise InputError(
+                    f"it does not answer within {self._start_seconds:g} s", where="MCP server"
+                ) from error
             try:
                 async with asyncio.timeout(LIST_SECONDS):
                     listed = await self._list()
@@ -124,6 +191,7 @@ class McpTools:
         """
         try:
             async with self._client:
+                self._is_connected = True
                 connected.set_result(None)
                 await self._closing.wait()
         except BaseException as error:
@@ -135,6 +203,8 @@ class McpTools:
     async def _close(self) -> None:
         self._closing.set()
         if self._holder is not None:
+            if not self._is_connected:
+                self._holder.cancel()
             await asyncio.wait({self._holder})
             self._holder = None
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 from callmemaybe.errors import InputError, NotExecuted, TransientError
 from callmemaybe.jsonio import dumps, escape_token, loads, resolve_pointer
@@ -105,6 +105,11 @@ class OpenApiOperation:
         Raises NotExecuted for arguments that would change the path to another operation or that OpenAPI
         defines no text for, TypeError for an argument that the operation does not have.
         """
+        if not self.base.startswith(("http://", "https://")):
+            raise NotExecuted(
+                "the document names no absolute address of a server, so nothing was sent;"
+                " give it: --base-url (base_url=...)"
+            )
         path, query, headers, body = {}, [], {}, {}
         for name, value in arguments.items():
             parameter = self.parameters.get(name)
@@ -148,57 +153,140 @@ class OpenApiOperation:
         return "/".join(segments)
 
 
-def tools_from_openapi(document: Mapping[str, Any], transport: Transport) -> list[Tool]:
+@dataclass(frozen=True)
+class SkippedOperation:
+    """An operation that no tool can express, and why not."""
+
+    name: str
+    error: InputError
+
+
+def tools_from_openapi(
+    document: Mapping[str, Any],
+    transport: Transport,
+    *,
+    wanted: Callable[[str], bool] | None = None,
+    skipped: list[SkippedOperation] | None = None,
+    base_url: str | None = None,
+    source: str = "",
+) -> list[Tool]:
     """Return a tool per operation of an OpenAPI 3 document.
 
     A request goes to the first server of the operation, else of its path, else of the document, with
-    the defaults of its variables. ``x-callmemaybe-effect`` on an operation declares its effect; by
+    the defaults of its variables; relative addresses are those of ``source``, the document's own, and
+    ``base_url`` replaces them all. ``x-callmemaybe-effect`` on an operation declares its effect; by
     default the HTTP method decides. The second of two parameters called ``id`` becomes the argument
-    ``id_in_query`` (or ``_header``, ...). Raises InputError with the JSON pointer of what is not supported.
+    ``id_in_query`` (or ``_header``, ...). ``wanted`` chooses operations by name.
+
+    Raises InputError with the JSON pointer of what is not supported. With a list ``skipped``, operations that
+    cannot be expressed are put there instead, and one without an absolute address is a tool all the same: what
+    it would send is NotExecuted.
     """
-    tools = []
+    _check_version(document)
+    described = _Described(document, transport, base_url, source, is_lenient=skipped is not None)
+    tools: dict[str, Tool] = {}
+    for path, item, method in _operations(document):
+        where = f"/paths/{escape_token(path)}/{method}"
+        name = f"{method.upper()} {path}"
+        try:
+            item = _deref(document, item, where)
+            operation = _deref(document, item[method], where)
+            name = _name(operation, method, path)
+            if wanted is not None and not wanted(name):
+                continue
+            if name in tools:
+                raise InputError(f"another operation is called {name!r}, too", where=where)
+            tools[name] = _tool(described, path, item, method, name)
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped.append(SkippedOperation(name, error))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            what = "nests too deep" if isinstance(error, RecursionError) else "is malformed"
+            wrong = InputError(f"the operation {what}", where=where)
+            if skipped is None:
+                raise wrong from error
+            skipped.append(SkippedOperation(name, wrong))
+    return list(tools.values())
+
+
+def _check_version(document: Mapping[str, Any]) -> None:
+    version = document.get("openapi")
+    if not isinstance(version, str) or not version.startswith("3."):
+        said = f"Swagger {document['swagger']}" if "swagger" in document else f"{version!r}"
+        raise InputError(
+            f"only OpenAPI 3 can be read, and this is {said}", where="",
+            hint="convert it to OpenAPI 3",
+        )  # fmt: skip
+    if not isinstance(document.get("paths", {}), Mapping):
+        raise InputError("the paths must be an object", where="/paths")
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield path, path item and method of each operation; of an item that cannot be read, one."""
     for path, item in document.get("paths", {}).items():
         if path.startswith("x-"):
             continue
-        item = _deref(document, item, f"/paths/{escape_token(path)}")
-        tools += [
-            _tool(document, path, item, method, transport) for method in _METHODS if method in item
-        ]
-    return tools
+        try:
+            found = _deref(document, item, "")
+        except InputError:
+            found = {"get": None}
+        yield from ((path, item, method) for method in _METHODS if method in found)
 
 
-def _base(owners: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """Return the address of the first server of the first owner that has servers."""
-    for owner, where in owners:
-        if not owner.get("servers"):
-            continue
-        server, where = owner["servers"][0], f"{where}/servers/0"
-        base, variables = str(server.get("url", "")), server.get("variables") or {}
-        for name in _VARIABLE.findall(base):
-            default = variables.get(name, {}).get("default")
-            if default is None:
-                raise InputError(f"the variable {name!r} has no default", where=where)
-            base = base.replace("{" + name + "}", str(default))
-        if base.startswith(("http://", "https://")):
-            return base
-        break
-    else:
-        where = "/servers/0"
-    raise InputError("the first server needs an absolute http(s) address", where=where)
+@dataclass(frozen=True)
+class _Described:
+    """A document, and what holds for all of its operations."""
+
+    document: Mapping[str, Any]
+    transport: Transport
+    base_url: str | None
+    source: str
+    is_lenient: bool
+
+    def base(self, owners: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+        """Return the address of the first server of the first owner that has servers."""
+        if self.base_url is not None:
+            return self.base_url
+        base, where = "/", "/servers/0"  # which is OpenAPI's default
+        for owner, place in owners:
+            if owner.get("servers"):
+                base, where = (
+                    _address(owner["servers"][0], f"{place}/servers/0"),
+                    f"{place}/servers/0",
+                )
+                break
+        if self.source.startswith(("http://", "https://")):
+            base = urljoin(self.source, base)
+        if not base.startswith(("http://", "https://")) and not self.is_lenient:
+            raise InputError("the first server needs an absolute http(s) address", where=where)
+        return base
+
+
+def _address(server: Mapping[str, Any], where: str) -> str:
+    """Return the address of a server with the defaults of its variables."""
+    base, variables = str(server.get("url", "")), server.get("variables") or {}
+    for name in _VARIABLE.findall(base):
+        default = variables.get(name, {}).get("default")
+        if default is None:
+            raise InputError(f"the variable {name!r} has no default", where=where)
+        base = base.replace("{" + name + "}", str(default))
+    return base
+
+
+def _name(operation: Mapping[str, Any], method: str, path: str) -> str:
+    given = operation.get("operationId")
+    return str(given or re.sub(r"\W+", "_", f"{method}{path}").strip("_"))
 
 
 def _tool(
-    document: Mapping[str, Any],
-    path: str,
-    item: Mapping[str, Any],
-    method: str,
-    transport: Transport,
+    described: _Described, path: str, item: Mapping[str, Any], method: str, name: str
 ) -> Tool:
+    document = described.document
     above = f"/paths/{escape_token(path)}"
     where = f"{above}/{method}"
     operation = _deref(document, item[method], where)
-    base = _base([(operation, where), (item, above), (document, "")])
-    name = operation.get("operationId") or re.sub(r"\W+", "_", f"{method}{path}").strip("_")
+    base = described.base([(operation, where), (item, above), (document, "")])
     properties: dict[str, Any] = {}
     required: list[str] = []
     listed = [*item.get("parameters", []), *operation.get("parameters", [])]
@@ -219,8 +307,8 @@ def _tool(
     }
     about = operation.get("description") or operation.get("summary") or ""
     return Tool(
-        ToolSpec(str(name), str(about), schema),
-        _sender(bound, transport, effect),
+        ToolSpec(name, str(about), schema),
+        _sender(bound, described.transport, effect),
         effect,
         Mode.ASYNC,
         writes=(base,) if effect.writes else None,

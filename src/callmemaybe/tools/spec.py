@@ -7,9 +7,10 @@ parsed view never rounds a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,13 @@ _SCHEMA_KEYWORDS = frozenset((
 ))  # fmt: skip
 #: The key of the arguments' schema in definitions of OpenAI, MCP and Anthropic.
 _PARAMETERS = ("parameters", "inputSchema", "input_schema")
+#: The keys that definitions are known to have; others mean nothing here, but one that is nearly one of these is a slip.
+_KEYS = (
+    *_PARAMETERS, "name", "description", "returns", "type", "function", "strict", "title", "annotations",
+    "outputSchema", "cache_control", "examples", "example", "tags", "icons",
+)  # fmt: skip
+#: What people write for ``parameters``; without it the function would have none.
+_OTHER_NAMES = ("params", "arguments", "args", "properties", "schema")
 
 
 class Effect(StrEnum):
@@ -179,6 +187,19 @@ def check_name(name: object, where: str) -> str:
     return name
 
 
+def check_keys(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    """Raise InputError at ``where`` for a key that is none of ``known``, but nearly: a slip of the pen.
+
+    Other keys are let alone: definitions carry what other programs read.
+    """
+    for key in [key for key in map(str, value) if key not in known]:
+        if close := get_close_matches(key, known, n=1, cutoff=0.8):
+            raise InputError(
+                f"there is no key {key!r}", where=f"{where}/{escape_token(key)}",
+                hint=f"is {close[0]!r} meant?",
+            )  # fmt: skip
+
+
 def check_distinct(tools: Sequence[ToolSpec], where: str = "") -> None:
     """Raise InputError if two tools share a name; the pointer is that of the second."""
     seen: dict[str, int] = {}
@@ -202,6 +223,7 @@ def _tool_from_json(value: object, where: str) -> ToolSpec:
         if kind != "function":
             raise InputError(f"unknown kind of tool {kind!r}", where=f"{where}/type")
         return _tool_from_json(value["function"], f"{where}/function")
+    check_keys(value, _KEYS, where)
     if "name" not in value:
         raise InputError("the function has no name", where=where or "/", hint='add a "name"')
     name = check_name(value["name"], f"{where}/name")
@@ -215,6 +237,12 @@ def _tool_from_json(value: object, where: str) -> ToolSpec:
     if returns is not None and not isinstance(returns, Mapping):
         raise InputError(f"it must be an object, not {_kind(returns)}", where=f"{where}/returns")
     key = next((one for one in _PARAMETERS if one in value), _PARAMETERS[0])
+    other = next((one for one in _OTHER_NAMES if isinstance(value.get(one), Mapping)), None)
+    if key not in value and other is not None:
+        raise InputError(
+            f"there is no key {other!r} in a definition", where=f"{where}/{other}",
+            hint='call it "parameters"',
+        )  # fmt: skip
     parameters = _parameters(value.get(key), f"{where}/{key}")
     return ToolSpec(name, description or "", parameters, returns)
 
