@@ -35,7 +35,7 @@ from callmemaybe.tools.schemas import validator_for
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire.format import leaves
-from callmemaybe.wire.format_nodes import PromptParts, TokenNode
+from callmemaybe.wire.format_nodes import ArgumentsNode, PromptParts, TokenNode
 from tests.decoding.helpers import CHATML, NANO, vocabulary
 from tests.settings import configured, prefix_ids, prompt_ids, shortest_call
 
@@ -110,6 +110,9 @@ def writing(
 def of_bytes(form: Format) -> Vocabulary:
     """Return a vocabulary of single bytes and the control tokens of the format's answers."""
     named = {leaf.text for leaf in leaves(form.tree) if isinstance(leaf, TokenNode)}
+    for leaf in leaves(form.tree):
+        if isinstance(leaf, ArgumentsNode) and leaf.syntax is not None:
+            named.update(leaf.syntax.tokens)
     return vocabulary((*sorted(named | form.controls), "<E>"), ("<E>",), ())
 
 
@@ -613,11 +616,16 @@ def test_a_seed_that_is_none_is_named(seed: int) -> None:
         caller("hermes", HERMES, temperature=1.0, seed=seed)
 
 
+#: Formats that address a text as they address a call (``all``, ``to=user``): only behind that is it known to be
+#: text, so a search writes it as it writes a call.
+ADDRESSED_TEXT = {"functionary_v32", "muse"}
+
+
 @pytest.mark.parametrize("name", formats.names())
 @pytest.mark.parametrize("calls", [False, True], ids=["text", "call"])
 @pytest.mark.parametrize("marked", [False, True], ids=["spelled", "marked"])
 def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None:
-    """In every format a search calls where the model would, and writes no text where it would not."""
+    """In every format a search calls where the model would, and writes no text where it knows before that it would not."""
     form = formats.get(name)
     vocab = of_bytes(form) if marked else vocabulary(("<E>",), ("<E>",), ())
     controls = frozenset(vocab.controls)
@@ -637,7 +645,7 @@ def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None
     assert outcome.logprob == pytest.approx(0.0, abs=1e-4)
     if outcome.call is not None:
         assert outcome.call.parsed == call.parsed
-    elif answer:
+    elif answer and name not in ADDRESSED_TEXT:
         assert outcome.passes <= 4
 
 
