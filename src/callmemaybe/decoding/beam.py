@@ -85,18 +85,21 @@ def _decide(one: Hypothesis, choices: NameChoices, max_tokens: int, stats: Decod
     """Where free text may stand in place of a call, take the likelier: all texts together, or a call."""
     matcher = one.matcher
     choice = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
-    if choice is None or not choice.decides_call:
+    if choice is None or not (choice.decides_call or choice.addresses_text):
         return
     left = max_tokens - len(matcher.ids)
     found = score_candidates(one.session, one.row, choice, matcher, left)
     stats.passes += found.passes
-    ids = choice.candidates[0].ids
+    text = next(at for at, each in enumerate(choice.candidates) if each.name is None)
     calls = np.isin(matcher.allowed(left), choice.first_ids)
-    wants_text = found.best == 1 and not calls.all()
-    if wants_text or not (calls.any() if choice.openings else _take(one, ids, max_tokens)):
-        one.no_call_logprob = float(found.logprobs[1])
-    else:
-        one.openings = choice.openings
+    wants_text = found.best == text and not calls.all()
+    has_openings = bool(choice.openings) or choice.addresses_text
+    if wants_text or not (
+        calls.any() if has_openings else _take(one, choice.candidates[0].ids, max_tokens)
+    ):
+        one.no_call_logprob = float(found.logprobs[text])
+    elif has_openings:
+        one.openings = choice.first_ids
 
 
 def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:

@@ -47,16 +47,20 @@ class NameChoice(NamedTuple):
     """A state in which a name is chosen, or first (``decides_call``) whether to call at all.
 
     The candidates of the latter are (call, write free text); the first one's name is empty. Where a
-    call begins with text (an opening bracket), ``openings`` are all tokens that begin with it.
+    call begins with text (an opening bracket), ``openings`` are all tokens that begin with it. With
+    ``addresses_text`` the candidate without a name is the address of free text, which goes on behind it.
     """
 
     candidates: tuple[Candidate, ...]
     decides_call: bool
     openings: tuple[int, ...] = ()
+    addresses_text: bool = False
 
     @property
     def first_ids(self) -> tuple[int, ...]:
         """The tokens with which a call may begin, where it is decided whether to call."""
+        if self.addresses_text:
+            return tuple({one.ids[0] for one in self.candidates if one.name is not None})
         return self.openings or self.candidates[0].ids[:1]
 
 
@@ -108,7 +112,8 @@ class NameChoices:
             if capture.name != NAME and (capture.name != NO_CALL or capture.start < done):
                 return None
         start = _NamePath(state, (), trace, _last(trace, done))
-        call = self._path_out_of_text(start, done)
+        # Where names begin, a text has an address of its own, or none is allowed.
+        call = self._path_out_of_text(start, done) if start.capture is None else None
         if call is not None:
             ids = tuple(self._ids(call.symbols, tail))
             return NameChoice(
@@ -120,7 +125,9 @@ class NameChoices:
         if paths is None or len(paths) < 2:
             return None
         return NameChoice(
-            _shortened([self._candidate(path, symbols, tail) for path in paths]), decides_call=False
+            _shortened([self._candidate(path, symbols, tail) for path in paths]),
+            decides_call=False,
+            addresses_text=any(self._is_free(path, done) for path in paths),
         )
 
     def _openings(self, state: int, path: tuple[Symbol, ...]) -> tuple[int, ...]:
@@ -163,18 +170,32 @@ class NameChoices:
     def _names(self, start: _NamePath, done: int) -> list[_NamePath] | None:
         """List all paths, each beyond the end of its name; None if there is a path without a name.
 
-        In front of the name, paths may part in the first state only.
+        In front of the name, paths may part in the first state only. A text with a language of its own is one path:
+        its address, if it has one.
         """
         found: list[_NamePath] = []
+        texts: list[_NamePath] = []
         stack = [start]
-        no_call_steps = 0
         while stack:
             path = stack.pop()
-            no_call_steps += path.capture is not None and path.capture.name == NO_CALL
-            if no_call_steps > MAX_NO_CALL_STEPS:
-                return None  # text with a language of its own, not one of a few words
             if self._is_named(path, done):
                 found.append(path)
+                continue
+            is_text = _calls_nothing(path)
+            if is_text:
+                texts.append(path)
+            # A language of its own, not one of a few words.
+            if is_text and (
+                len(texts) > MAX_NO_CALL_STEPS or self.automaton.is_accepting(path.state)
+            ):
+                found, stack = (
+                    [one for one in paths if not _calls_nothing(one)] for paths in (found, stack)
+                )
+                address = _address(texts, found + stack)
+                if address is None:
+                    return None
+                found.append(address)
+                texts = []
                 continue
             if self.automaton.is_accepting(path.state) or (
                 path.capture is None and path is not start
@@ -268,6 +289,20 @@ class NameChoices:
                 return ids[position:] if at == len(tail) else self._vocabulary.encode(run)
             at += len(self._vocabulary.token(token))
         return []
+
+
+def _calls_nothing(path: _NamePath) -> bool:
+    return path.capture is not None and path.capture.name == NO_CALL
+
+
+def _address(texts: Sequence[_NamePath], others: Sequence[_NamePath]) -> _NamePath | None:
+    """Return the first of ``texts`` that none of ``others`` begins with, if all the texts behind it begin with it."""
+    for at, path in enumerate(texts):
+        size = len(path.symbols)
+        if not any(one.symbols[:size] == path.symbols for one in others):
+            is_shared = all(one.symbols[:size] == path.symbols for one in texts[at:])
+            return path if is_shared else None
+    return None
 
 
 def _last(trace: CaptureTrace, done: int) -> Captured | None:
