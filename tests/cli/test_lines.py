@@ -423,6 +423,18 @@ def test_a_write_that_fails_while_failures_are_done_again_loses_nothing(tmp_path
     assert batch.text() == before
 
 
+def test_a_damaged_line_is_named_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    """Law: a failure that is no result any more ends the run with its line; all other lines stay."""
+    batch = Batch(tmp_path, ["x" * 90_000, "fail", "y" * 90_000, "fail"])
+    batch.run(Echo(), resume=False)
+    lines = batch.text().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"no luck", b"no \xffuck")
+    batch.output.write_bytes(b"".join(lines))
+    with pytest.raises(InputError, match=r"c\.jsonl:2: is no result any more"):
+        batch.run(Echo(fails=False))
+    assert batch.text().splitlines(keepends=True) == lines
+
+
 def test_the_limit_of_memory_is_the_systems(tmp_path: Path) -> None:
     """Law: the memory of a process does not grow by its input: a gigabyte of one line is one failure."""
     path = tmp_path / "p.jsonl"

@@ -33,6 +33,8 @@ _SAVING_SHARE = 0.05
 _MIN_SAVE_INTERVAL = 1.0
 #: A line that is longer was not written by a run.
 _MAX_RESULT = 64 << 20
+#: What stands in every line with a failure; to tell the others without reading them.
+_ERROR = b', "error": "'
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +274,11 @@ class LineFile:
         try:
             with target.open("rb", buffering=1 << 20) as old, again.open("wb") as new:
                 try:
-                    for line in old:
+                    for number, line in enumerate(old, 1):
                         if not _may_retry(line):
                             self.failed += _has_error(line)
                             new.write(line)
+                            self._check_is_result(line, number)
                             continue
                         try:
                             row, record = next(done)
@@ -305,6 +308,14 @@ class LineFile:
                 again.unlink()
             raise self._failure(error) from error
 
+    def _check_is_result(self, line: bytes, number: int) -> None:
+        """Raise InputError for a line that somebody has damaged since it was written."""
+        if _ERROR in line and _read_result(line) is None:
+            raise InputError(
+                "is no result any more", where=f"{self.path}:{number}",
+                hint="run without --resume: the file is kept aside",
+            )  # fmt: skip
+
     def _failed_rows(self) -> Iterator[PromptRow]:
         with self.path.open("rb", buffering=1 << 20) as file:
             for line, row in zip(file, self._source.rows(PromptPlace()), strict=False):
@@ -316,11 +327,8 @@ def _failed(
     line: bytes, row: PromptRow, tools: Mapping[str, ToolSpec] | None = None
 ) -> bool | None:
     """Whether a line is the failure of ``row``; None if it is no result of it, or no call of ``tools``."""
-    try:
-        value = loads(line.decode())
-    except (InputError, UnicodeDecodeError):
-        return None
-    if not isinstance(value, dict) or not {"prompt", "name", "parameters"} <= value.keys():
+    value = _read_result(line)
+    if value is None:
         return None
     identity = dumps(value["id"]) if "id" in value else None
     prompt = None if row.problem is not None else row.prompt
@@ -331,10 +339,21 @@ def _failed(
     return "error" in value if (value["prompt"], identity) == (prompt, row.id) else None
 
 
+def _read_result(line: bytes) -> dict[str, Any] | None:
+    """Return a line of results; None if it is none."""
+    try:
+        value = loads(line.decode())
+    except (InputError, UnicodeDecodeError):
+        return None
+    is_result = isinstance(value, dict) and {"prompt", "name", "parameters"} <= value.keys()
+    return value if is_result else None
+
+
 def _has_error(line: bytes) -> bool:
-    return b', "error": "' in line and "error" in loads(line.decode())
+    return _ERROR in line and "error" in (_read_result(line) or ())
 
 
 def _may_retry(line: bytes) -> bool:
     """Whether a model had the prompt and made no call."""
-    return _has_error(line) and loads(line.decode())["prompt"] is not None
+    value = _read_result(line) if _ERROR in line else None
+    return value is not None and "error" in value and value["prompt"] is not None

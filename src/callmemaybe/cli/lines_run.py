@@ -31,21 +31,23 @@ def run_lines(
     finished has been saved.
     """
 
-    def told(results: Iterable[tuple[PromptRow, BatchRow]]) -> Iterator[tuple[PromptRow, BatchRow]]:
+    def reported(
+        results: Iterable[tuple[PromptRow, BatchRow]],
+    ) -> Iterator[tuple[PromptRow, BatchRow]]:
         for prompt, row in results:
             on_row(row)
             progress.row(row.index, row.record, prompt.end.offset, row.details)
             yield prompt, row
 
     def again(prompts: Iterable[PromptRow]) -> Iterator[tuple[PromptRow, ResultRecord]]:
-        for prompt, row in told(_results(runner, prompts)):
+        for prompt, row in reported(_results(runner, prompts)):
             yield prompt, row.record
 
     try:
         file.save()  # the notes come first: whatever is appended, it is known what for
         with progress.running():
             with contextlib.closing(_results(runner, source.rows(start.place))) as results:
-                for prompt, row in told(results):
+                for prompt, row in reported(results):
                     file.append(prompt, row.record)
             if start.to_retry and source.fingerprint(start.place) is not None:
                 with contextlib.closing(file.retry(again)) as retried:
@@ -79,8 +81,7 @@ def _results(
         for row in rows:
             yield ahead.popleft(), row
     finally:
-        close = getattr(
-            rows, "close", None
-        )  # a generator ends its processes now, and not some time
+        # A generator ends its processes now, and not some time.
+        close = getattr(rows, "close", None)
         if close is not None:
             close()
