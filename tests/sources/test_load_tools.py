@@ -203,6 +203,7 @@ def test_private_addresses_need_a_word() -> None:
         ("f.json", '{"a":', "cut off"),
         ("f.json", "[]", "list of functions is empty"),
         ("f.json", "17", "expected a list of functions"),
+        ("f.yaml", "# nothing\n", "expected a list of functions, found null"),
         ("f.yaml", "a: [1", "not valid YAML"),
         ("f.yaml", "- name: f\n  name: g\n", "comes twice"),
         ("f.yaml", "a: &a [1]\nb: *a\n", "expected a list of functions"),

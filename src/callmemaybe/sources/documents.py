@@ -75,6 +75,8 @@ def _read_yaml(text: str, source: str) -> SourceDocument:
 
     def place(pointer: str) -> str:
         node: Any = yaml.compose(text, Loader=loader)
+        if node is None:  # nothing but comments
+            return source
         for key in split_pointer(pointer):
             node = _child(node, key) or node
         mark = node.start_mark
