@@ -289,6 +289,29 @@ class SingleRequestTurns:
         return replace(made, text=text, calls=(), ended="stop")
 
 
+def run_turn(
+    generator: TurnGenerator,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    spec: OutputSpec,
+    options: DecodingConfig,
+    opened: Opened,
+    *,
+    is_single: bool,
+) -> Turn:
+    """Yield the events of each step of a turn; return its result. ``opened`` gets each stream of the model.
+
+    ``is_single``: the model reads one request, and the conversation around it is led by rules.
+    """
+    if is_single:
+        turns = SingleRequestTurns(generator, messages, tools, spec)
+        return (yield from turns.run(options, opened))
+    stream = generator.stream(messages, tools, spec, options)
+    opened(stream)
+    yield from stream
+    return stream.result
+
+
 def unwritable(
     form: Format, name: str, *, choice: Any, has_tools: bool, answer: Any
 ) -> tuple[str, str] | None:

@@ -19,8 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
-from callmemaybe.agent.several_calls import Turn
-from callmemaybe.agent.single_request import SingleRequestTurns, read_conversation, unwritable
+from callmemaybe.agent.single_request import read_conversation, run_turn, unwritable
 from callmemaybe.caller import load_model
 from callmemaybe.conversation.history import content_text, unpaired_call
 from callmemaybe.errors import BudgetError, InputError
@@ -169,7 +168,10 @@ class LocalChat:
         unread = self._unread(messages)
         text = codecs.getincrementaldecoder("utf-8")("replace")
         opened: list[TurnStream] = []
-        turn = self._turn(messages, tools, spec, decoding, opened)
+        is_single = self._generator.format.is_single_request
+        turn = run_turn(
+            self._generator, messages, tools, spec, decoding, opened.append, is_single=is_single
+        )
         try:
             while True:
                 try:
@@ -186,7 +188,6 @@ class LocalChat:
                 if piece := text.decode(data):
                     yield piece
             # What a model says that reads one request was put together, and is no event of the model's.
-            is_single = self._generator.format.is_single_request
             rest = result.text if is_single else text.decode(b"", True)
             if rest:
                 yield rest
@@ -196,22 +197,6 @@ class LocalChat:
                 turn.close()
                 for stream in opened:
                     stream.close()
-
-    def _turn(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        spec: OutputSpec,
-        decoding: DecodingConfig,
-        opened: list[TurnStream],
-    ) -> Turn:
-        if self._generator.format.is_single_request:
-            turns = SingleRequestTurns(self._generator, messages, tools, spec)
-            return (yield from turns.run(decoding, opened.append))
-        stream = self._generator.stream(messages, tools, spec, decoding)
-        opened.append(stream)
-        yield from stream
-        return stream.result
 
     def _reply(self, result: TurnResult, unread: tuple[str, ...]) -> ChatReply:
         finish: Literal["stop", "length", "tool_calls"] = "tool_calls" if result.calls else "stop"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from callmemaybe.agent.single_request import SingleRequestTurns, first_prompt
+from callmemaybe.agent.single_request import first_prompt, run_turn
 from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError, GrammarError, InputError, UnsupportedSchema
@@ -172,16 +172,16 @@ def _turn(
     generator: TurnGenerator, request: TurnRequest, spec: OutputSpec, opened: list[TurnStream]
 ) -> Generator[Sequence[StreamEvent], None, TurnResult]:
     """Yield the events of each step; return the result. ``opened`` gets each stream of the model."""
-    if request.is_single:
-        turns = SingleRequestTurns(generator, request.messages, request.tools, spec)
-        return (yield from turns.run(request.options, opened.append))
+    turn = run_turn(
+        generator, request.messages, request.tools, spec, request.options, opened.append,
+        is_single=request.is_single,
+    )  # fmt: skip
     try:
-        stream = generator.stream(request.messages, request.tools, spec, request.options)
-        opened.append(stream)
-        yield from stream
+        return (yield from turn)
     except (GrammarError, UnsupportedSchema) as error:
+        if request.is_single:
+            raise
         raise _in_param(error, request.answer_param) from None
-    return stream.result
 
 
 class _HeldBack:
