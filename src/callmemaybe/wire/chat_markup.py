@@ -36,6 +36,13 @@ def write_openai_json(tool: ToolSpec) -> Iterable[PromptPart]:
     yield dumps(tool.as_openai())
 
 
+def write_typescript(tool: ToolSpec) -> Iterable[PromptPart]:
+    """Write a tool as a type of TypeScript, its parameters as one line of JSON Schema."""
+    for line in tool.description.splitlines():
+        yield f"// {line}\n"
+    yield f"type {tool.name} = (_: {dumps(tool.parameters)}) => any;\n\n"
+
+
 def write_function_json(tool: ToolSpec) -> Iterable[PromptPart]:
     """Write a tool as the inner object of OpenAI's JSON."""
     yield dumps(tool.as_openai()["function"])

@@ -15,23 +15,7 @@ from callmemaybe.wire.format_nodes import (
     TokenNode,
     sequence,
 )
-from callmemaybe.wire.formats.hermes import CALL, NO_THINKING, OPEN, TOKENS
-
-_BEFORE = """\
-You may call one or more functions to assist with the user query.
-
-You are provided with function signatures within <tools></tools> XML tags:
-<tools>
-"""
-_BEHIND = """
-</tools>
-
-For each function call, return a json object with function name and arguments within \
-<tool_call></tool_call> XML tags:
-<tool_call>
-{"name": <function-name>, "arguments": <args-json-object>}
-</tool_call>"""
-
+from callmemaybe.wire.formats.hermes import BEFORE, BEHIND, CALL, NO_THINKING, OPEN, TOKENS
 
 FORMAT = declare_format(
     "ernie45",
@@ -51,7 +35,7 @@ FORMAT = declare_format(
         result=("<|im_start|>tool\n<tool_output>\n", "\n</tool_output><|im_end|>\n\n"),
         ask="<|im_start|>assistant\n",
         no_thinking=NO_THINKING,
-        tools=ToolMarkup((_BEFORE, _BEHIND), between="\n"),
+        tools=ToolMarkup((BEFORE, BEHIND), between="\n"),
     ),
     tokens=(*TOKENS, "<|begin_of_sentence|>"),
     signs=("<|begin_of_sentence|>", "<|im_start|>", OPEN),

@@ -6,18 +6,13 @@ ends with the first ``>>>``. Tools are declared as TypeScript types, here each a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from callmemaybe.jsonio import dumps
-from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_typescript
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
     ChoiceNode,
     FreeTextNode,
     NameNode,
-    PromptPart,
     sequence,
 )
 from callmemaybe.wire.formats.llama3_json import TOKENS, header
@@ -38,12 +33,6 @@ namespace functions {
 """
 
 
-def _tool(tool: ToolSpec) -> Iterable[PromptPart]:
-    for line in tool.description.splitlines():
-        yield f"// {line}\n"
-    yield f"type {tool.name} = (_: {dumps(tool.parameters)}) => any;\n\n"
-
-
 FORMAT = declare_format(
     "functionary_v32",
     "Functionary v3.2: >>>f and JSON on the next line",
@@ -59,7 +48,7 @@ FORMAT = declare_format(
         result=(header("tool"), _END),
         ask=f"{header('assistant')}>>>",
         answer=("all\n", ""),
-        tools=ToolMarkup((_BEFORE, "} // namespace functions"), write=_tool),
+        tools=ToolMarkup((_BEFORE, "} // namespace functions"), write=write_typescript),
     ),
     tokens=TOKENS,
     signs=("<|start_header_id|>", "<|end_header_id|>"),

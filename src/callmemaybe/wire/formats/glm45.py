@@ -19,7 +19,8 @@ from callmemaybe.wire.format_nodes import (
 )
 from callmemaybe.wire.formats.hermes import CLOSE, OPEN
 
-_BEFORE = """
+#: What stands in front of the declarations of tools.
+BEFORE = """
 # Tools
 
 You may call one or more functions to assist with the user query.
@@ -46,6 +47,14 @@ ARGS = ArgSyntax(
     raw=True,
     tokens=MARKS,
 )
+#: Calls on lines of their own, or text.
+CHOICE = ChoiceNode(
+    CallsNode(
+        sequence(TokenNode(OPEN), NameNode(bare=True), ArgumentsNode(syntax=ARGS)),
+        between=sequence("\n"),
+    ),
+    no_call=FreeTextNode(stop=OPEN),
+)
 TOKENS = (
     OPEN, *MARKS, "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>",
     "<think>", "</think>", "<tool_response>", "</tool_response>",
@@ -57,13 +66,7 @@ FORMAT = declare_format(
     "GLM 4.5, 4.6: <tool_call>f, keys and values in tags on lines",
     sequence(
         ThoughtNode(sequence("\n", TokenNode("<think>")), sequence(TokenNode("</think>"), "\n")),
-        ChoiceNode(
-            CallsNode(
-                sequence(TokenNode(OPEN), NameNode(bare=True), ArgumentsNode(syntax=ARGS)),
-                between=sequence("\n"),
-            ),
-            no_call=FreeTextNode(stop=OPEN),
-        ),
+        CHOICE,
     ),
     ChatMarkup(
         begin="[gMASK]<sop>",
@@ -74,7 +77,7 @@ FORMAT = declare_format(
         result=("\n<tool_response>\n", "\n</tool_response>"),
         ask="<|assistant|>",
         no_thinking=("<think>", "\n<think></think>\n"),
-        tools=ToolMarkup((_BEFORE, _BEHIND), between="\n"),
+        tools=ToolMarkup((BEFORE, _BEHIND), between="\n"),
     ),
     tokens=TOKENS,
     signs=("<|assistant|>", "<|observation|>", "<arg_key>"),

@@ -17,17 +17,9 @@ from callmemaybe.wire.format_nodes import (
     TokenNode,
     sequence,
 )
-from callmemaybe.wire.formats.glm45 import MARKS, TOKENS
+from callmemaybe.wire.formats.glm45 import BEFORE, MARKS, TOKENS
 from callmemaybe.wire.formats.hermes import CLOSE, OPEN
 
-_BEFORE = """
-# Tools
-
-You may call one or more functions to assist with the user query.
-
-You are provided with function signatures within <tools></tools> XML tags:
-<tools>
-"""
 _BEHIND = """
 </tools>
 
@@ -41,8 +33,11 @@ ARGS = ArgSyntax(
     raw=True,
     tokens=MARKS,
 )
-#: One call.
-CALL = sequence(TokenNode(OPEN), NameNode(bare=True), ArgumentsNode(syntax=ARGS))
+#: Calls one behind the other, or text.
+CHOICE = ChoiceNode(
+    CallsNode(sequence(TokenNode(OPEN), NameNode(bare=True), ArgumentsNode(syntax=ARGS))),
+    no_call=FreeTextNode(stop=OPEN),
+)
 
 
 FORMAT = declare_format(
@@ -50,7 +45,7 @@ FORMAT = declare_format(
     "GLM 4.7, GLM 5: <tool_call>f, keys and values in tags, no line breaks",
     sequence(
         ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
-        ChoiceNode(CallsNode(CALL), no_call=FreeTextNode(stop=OPEN)),
+        CHOICE,
     ),
     ChatMarkup(
         begin="[gMASK]<sop>",
@@ -61,7 +56,7 @@ FORMAT = declare_format(
         result=("<tool_response>", "</tool_response>"),
         ask="<|assistant|>",
         no_thinking=("</think>", "</think>"),
-        tools=ToolMarkup((_BEFORE, _BEHIND), between="\n"),
+        tools=ToolMarkup((BEFORE, _BEHIND), between="\n"),
     ),
     tokens=TOKENS,
     signs=("<|assistant|>", "<|observation|>", "<arg_key>"),

@@ -8,18 +8,13 @@ name, which the model reads as well (its own template, where there is one, is us
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from callmemaybe.jsonio import dumps
-from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_typescript
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
     ChoiceNode,
     FreeTextNode,
     NameNode,
-    PromptPart,
     ThoughtNode,
     TokenNode,
     sequence,
@@ -27,12 +22,6 @@ from callmemaybe.wire.format_nodes import (
 
 _START, _END, _CHANNEL, _MESSAGE = "<|start|>", "<|end|>", "<|channel|>", "<|message|>"
 _CALL, _JSON, _RETURN = "<|call|>", "<|constrain|>", "<|return|>"
-
-
-def _tool(tool: ToolSpec) -> Iterable[PromptPart]:
-    for line in tool.description.splitlines():
-        yield f"// {line}\n"
-    yield f"type {tool.name} = (_: {dumps(tool.parameters)}) => any;\n\n"
 
 
 FORMAT = declare_format(
@@ -63,7 +52,7 @@ FORMAT = declare_format(
         ask=f"{_START}assistant",
         tools=ToolMarkup(
             ("# Tools\n\n## functions\n\nnamespace functions {\n\n", "} // namespace functions"),
-            write=_tool,
+            write=write_typescript,
         ),
         begin=(
             f"{_START}system{_MESSAGE}You are ChatGPT, a large language model trained by OpenAI.\n"

@@ -31,15 +31,14 @@ THINK = ThoughtNode(
 )
 NO_THINKING = ("<think>", "<think>\n\n</think>\n\n")
 
-_BEFORE = """\
-# Tools
-
+#: What stands around the declarations of tools.
+BEFORE = """\
 You may call one or more functions to assist with the user query.
 
 You are provided with function signatures within <tools></tools> XML tags:
 <tools>
 """
-_BEHIND = """
+BEHIND = """
 </tools>
 
 For each function call, return a json object with function name and arguments within \
@@ -80,7 +79,7 @@ FORMAT = declare_format(
         THINK,
         ChoiceNode(CallsNode(CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
     ),
-    chatml(ToolMarkup((_BEFORE, _BEHIND), between="\n")),
+    chatml(ToolMarkup((f"# Tools\n\n{BEFORE}", BEHIND), between="\n")),
     tokens=TOKENS,
     signs=("<|im_start|>", "<|im_end|>"),
     template_has=(OPEN, "arguments"),

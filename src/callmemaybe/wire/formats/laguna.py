@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    ArgumentsNode,
-    CallsNode,
-    ChoiceNode,
-    FreeTextNode,
-    NameNode,
     ThoughtNode,
     TokenNode,
     sequence,
 )
-from callmemaybe.wire.formats.glm45 import ARGS, MARKS
+from callmemaybe.wire.formats.glm45 import CHOICE, MARKS
 from callmemaybe.wire.formats.hermes import OPEN
 
-_BEFORE = """\
+#: What stands in front of the declarations of tools.
+BEFORE = """\
 ### Tools
 
 You may call functions to assist with the user query.
@@ -35,6 +31,10 @@ For each function call, return an unescaped XML-like object with function name a
 <arg_key>argument-key</arg_key>
 <arg_value>value-of-argument-key</arg_value>
 </tool_call>"""
+TOKENS = (
+    OPEN, *MARKS, "〈|EOS|〉", "<system>", "</system>", "<user>", "</user>", "<assistant>",
+    "</assistant>", "<think>", "</think>", "<tool_response>", "</tool_response>",
+)  # fmt: skip
 
 
 FORMAT = declare_format(
@@ -42,13 +42,7 @@ FORMAT = declare_format(
     "Laguna XS: <tool_call>f, keys and values in tags on lines",
     sequence(
         ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"), "\n")),
-        ChoiceNode(
-            CallsNode(
-                sequence(TokenNode(OPEN), NameNode(bare=True), ArgumentsNode(syntax=ARGS)),
-                between=sequence("\n"),
-            ),
-            no_call=FreeTextNode(stop=OPEN),
-        ),
+        CHOICE,
     ),
     ChatMarkup(
         begin="〈|EOS|〉",
@@ -58,13 +52,10 @@ FORMAT = declare_format(
         result=("<tool_response>\n", "\n</tool_response>\n"),
         ask="<assistant>\n",
         no_thinking=("</think>", "</think>"),
-        tools=ToolMarkup((_BEFORE, _BEHIND), between="\n"),
+        tools=ToolMarkup((BEFORE, _BEHIND), between="\n"),
     ),
-    tokens=(
-        OPEN, *MARKS, "〈|EOS|〉", "<system>", "</system>", "<user>", "</user>", "<assistant>",
-        "</assistant>", "<think>", "</think>", "<tool_response>", "</tool_response>",
-    ),
+    tokens=TOKENS,
     signs=("<assistant>", "</assistant>"),
     template_has=("<arg_key>", "<assistant>", "</arg_key>\\n"),
     priority=4,
-)  # fmt: skip
+)

@@ -7,32 +7,19 @@ from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    CallsNode,
-    ChoiceNode,
-    FreeTextNode,
     ThoughtNode,
     TokenNode,
     sequence,
 )
-from callmemaybe.wire.formats.glm45 import MARKS
-from callmemaybe.wire.formats.glm47 import CALL
-from callmemaybe.wire.formats.hermes import OPEN
-
-_BEFORE = """\
-### Tools
-
-You may call functions to assist with the user query.
-All available function signatures are listed below:
-<available_tools>
-"""
-
+from callmemaybe.wire.formats.glm47 import CHOICE
+from callmemaybe.wire.formats.laguna import BEFORE, TOKENS
 
 FORMAT = declare_format(
     "laguna_s",
     "Laguna S: <tool_call>f, keys and values in tags, no line breaks",
     sequence(
         ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
-        ChoiceNode(CallsNode(CALL), no_call=FreeTextNode(stop=OPEN)),
+        CHOICE,
     ),
     ChatMarkup(
         begin="〈|EOS|〉",
@@ -42,14 +29,11 @@ FORMAT = declare_format(
         result=("<tool_response>", "</tool_response>\n"),
         ask="<assistant>",
         no_thinking=("</think>", "</think>"),
-        tools=ToolMarkup((_BEFORE, "\n</available_tools>"), between="\n"),
+        tools=ToolMarkup((BEFORE, "\n</available_tools>"), between="\n"),
     ),
-    tokens=(
-        OPEN, *MARKS, "〈|EOS|〉", "<system>", "</system>", "<user>", "</user>", "<assistant>",
-        "</assistant>", "<think>", "</think>", "<tool_response>", "</tool_response>",
-    ),
+    tokens=TOKENS,
     signs=("<assistant>", "</assistant>"),
     template_has=("<arg_key>", "<assistant>"),
     template_lacks=("</arg_key>\\n",),
     priority=4,
-)  # fmt: skip
+)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_function_json
 from callmemaybe.wire.format_nodes import (
-    CallsNode,
-    ChoiceNode,
-    FreeTextNode,
     ThoughtNode,
     TokenNode,
     sequence,
 )
 from callmemaybe.wire.formats.glm45 import MARKS
-from callmemaybe.wire.formats.glm47 import CALL
+from callmemaybe.wire.formats.glm47 import CHOICE
 from callmemaybe.wire.formats.hermes import OPEN
 
 _BEGIN, _END = "<｜start▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
@@ -35,7 +32,7 @@ FORMAT = declare_format(
     "Spark 2.5: <tool_call>f, keys and values in tags, no line breaks",
     sequence(
         ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
-        ChoiceNode(CallsNode(CALL), no_call=FreeTextNode(stop=OPEN)),
+        CHOICE,
     ),
     ChatMarkup(
         system=_turn("System"),
