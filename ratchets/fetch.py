@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
-import io
 import json
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -45,25 +42,22 @@ def fetch_peer(data: Path) -> None:
     """Put llama.cpp's tests of chat formats and its templates, as a package ships them, into ``data``."""
     name, version, digest = PEER
     print(f"{name} {version} ...", flush=True)
-    file = f"{name.replace('-', '_')}-{version}.tar.gz"
-    # PyPI's simple index as JSON (PEP 691).
-    accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
-    index = urllib.request.Request(f"https://pypi.org/simple/{name}/", headers=accept)
-    try:
-        with urllib.request.urlopen(index) as answer:  # noqa: S310 - an https address
-            files = json.load(answer)["files"]
-        (url,) = (one["url"] for one in files if one["filename"] == file)
-        if not url.startswith("https://"):
-            raise ValueError(f"{url} is no https address")
-        with urllib.request.urlopen(url) as answer:  # noqa: S310 - checked above
-            content = answer.read()
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"could not fetch: {error}; is there a way to the network?") from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise SystemExit(f"{url} is not what was measured: its SHA-256 is another")
-    target = data / "peers" / "llama.cpp"
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "wanted.txt"
+        wanted.write_text(f"{name}=={version} --hash=sha256:{digest}\n", encoding="utf-8")
+        options = ["--no-deps", "--no-binary", name, "--dest", folder, "--requirement", str(wanted)]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = done.stderr.strip().splitlines() or ["pip failed"]
+            raise SystemExit(f"could not fetch: {reason[-1]}; is there a way to the network?")
+        (package,) = Path(folder).glob("*.tar.gz")
+        _unpack_peer(package, data / "peers" / "llama.cpp")
+
+
+def _unpack_peer(package: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+    with tarfile.open(package) as archive:
         for member in archive:
             path = member.name.partition("/vendor/llama.cpp/")[2]
             if member.isfile() and path.startswith(_PEER_FILES):
