@@ -58,6 +58,48 @@ def test_languages_are_those_of_a_backtracking_engine(pattern: str, search: bool
         assert is_in(node, text) is bool(expected), text
 
 
+CASES = ["".join(letters) for length in range(4) for letters in product("aBkK\n", repeat=length)]
+
+
+def _modified(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    modifiers = st.sampled_from(["i", "s", "is", "-i", "-s", "i-s", "s-i", "-is", ""])
+    return st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda two: f"(?:{two[0]}|{two[1]})"),
+        st.tuples(modifiers, inner).map(lambda two: f"(?{two[0]}:{two[1]})"),
+        inner.map(lambda one: f"(?:{one}){{1}}?"),
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.recursive(
+        st.sampled_from(["a", "b", "K", "[^k]", ".", "[j-l]", "\\x42", "\\S"]),
+        _modified,
+        max_leaves=6,
+    )
+)
+def test_modifiers_are_those_of_a_backtracking_engine(pattern: str) -> None:
+    """Law: in a group with modifiers, letters have any case and dots match line ends, or do not."""
+    node = matching(pattern, utf8, search=False)
+    engine = re.compile(pattern)
+    for text in CASES:
+        assert is_in(node, text) is bool(engine.fullmatch(text)), text
+
+
+def test_any_case_is_that_of_unicode() -> None:
+    """Law: two letters are one iff the simple folding of Unicode makes them one, in and outside classes."""
+    for letters in ("sSſ", "kK\u212a", "σςΣ", "ßẞ", "åÅ\u212b", "ꭰᎠ", "\U00010400\U00010428"):
+        for one, other in product(letters, letters):
+            assert is_in(matching(f"(?i:{one})", utf8, search=False), other), (one, other)
+            assert is_in(matching(f"(?i:[{one}_])", utf8, search=False), other), (one, other)
+            assert not is_in(matching(f"(?i:[^{one}])", utf8, search=False), other), (one, other)
+    for one, other in ("ßs", "iİ", "ıi", "1!"):
+        assert not is_in(matching(f"(?i:{one})", utf8, search=False), other), (one, other)
+    assert is_in(matching(r"(?i:\p{Lu})", utf8, search=False), "a")
+    assert not is_in(matching(r"(?i:\W)", utf8, search=False), "s")
+
+
 @st.composite
 def bounded(draw: st.DrawFn) -> str:
     """Return a pattern with word boundaries between its pieces."""
@@ -181,6 +223,12 @@ def test_classes_are_those_of_ecma_262(pattern: str, inside: str, outside: str) 
         ("a)", "unmatched )"),
         ("*a", "nothing to repeat"),
         ("a**", "nothing to repeat"),
+        ("a{1,3}?{1,3}", "nothing to repeat"),
+        ("a{1}{2}", "nothing to repeat"),
+        ("a{1}+", "nothing to repeat"),
+        ("(?m:a)", "this kind of group"),
+        ("(?-:a)", "this kind of group"),
+        ("(?i", "this kind of group"),
         ("[z-a]", "range out of order"),
         ("[a", "unexpected end"),
         ("a{3,2}", "out of order"),

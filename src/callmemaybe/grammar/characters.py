@@ -32,6 +32,8 @@ LAST = 0x10FFFF
 ALL: Ranges = ((0, LAST),)
 NONE: Ranges = ()
 _SURROGATES = (0xD800, 0xDFFF)
+#: The last character with another case, of the Adlam script.
+_LAST_CASED = 0x1E943
 # Ranges of code points with one length of encoding each.
 _LENGTHS = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, LAST))
 
@@ -80,6 +82,30 @@ def intersection(charset: Ranges, other: Ranges) -> Ranges:
         for at_least, at_most in other
     )
     return ranges((low, high) for low, high in found if low <= high)
+
+
+@lru_cache(maxsize=1024)
+def in_any_case(charset: Ranges) -> Ranges:
+    """Return the characters of a set with all others of the same simple case folding (Unicode)."""
+    others = [
+        (code, code)
+        for cases in _cases()
+        if any(low <= code <= high for code in cases for low, high in charset)
+        for code in cases
+    ]
+    return ranges([*charset, *others])
+
+
+@lru_cache(maxsize=1)
+def _cases() -> tuple[tuple[int, ...], ...]:
+    """Return the code points that fold to the same one, in groups of two and more."""
+    groups: dict[str, list[int]] = {}
+    for code in range(_LAST_CASED + 1):
+        char = chr(code)
+        # A full folding of several characters is none; what is left is the simple one.
+        folded = next((one for one in (char.casefold(), char.lower()) if len(one) == 1), char)
+        groups.setdefault(folded, []).append(code)
+    return tuple(tuple(codes) for codes in groups.values() if len(codes) > 1)
 
 
 @lru_cache(maxsize=4096)

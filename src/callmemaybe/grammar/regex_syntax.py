@@ -1,4 +1,7 @@
-r"""The parser of ECMA-262 regular expressions: text in, a tree of terms out."""
+r"""The parser of ECMA-262 regular expressions: text in, a tree of terms out.
+
+Patterns are read as with the flag ``u``. The modifiers of a group (ECMA-262 of 2025) are ``i`` and ``s``.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from callmemaybe.grammar.characters import (
     Ranges,
     chars,
     complement,
+    in_any_case,
     property_set,
     union,
 )
@@ -104,6 +108,8 @@ def _cached(pattern: str) -> Term:
 
 _CONTROL_ESCAPES = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _CLASS_ESCAPES = {"d": DIGITS, "w": WORD, "s": SPACE}
+#: Classes that modifiers leave as they are.
+_CASELESS = {named for found in _CLASS_ESCAPES.values() for named in (found, complement(found))}
 _SYNTAX = "^$\\.*+?()[]{}|/"
 
 
@@ -114,6 +120,7 @@ class _Parser:
         self._depth = 0
         self._sets: dict[Ranges, CharSet] = {}
         self._ranges = 0
+        self._modifiers: frozenset[str] = frozenset()
 
     def whole(self) -> Term:
         """Parse the whole pattern."""
@@ -157,14 +164,19 @@ class _Parser:
 
     def _quantified(self) -> tuple[Term, int]:
         item, size = self._atom()
+        start = self._at
         at_least, at_most = self._quantifier()
-        if (at_least, at_most) == (1, 1):
+        if self._at == start:
             return item, size
         if isinstance(item, Anchor | LookAhead | WordBoundary):
             self._stop("nothing to repeat")
         self._take("?")  # a lazy quantifier matches the same texts
-        if self._peek("+") or self._peek("*") or self._peek("?"):
+        start = self._at
+        self._quantifier()
+        if self._at > start:
             self._stop("nothing to repeat")
+        if (at_least, at_most) == (1, 1):
+            return item, size
         size *= max(at_least, 1 if at_most is None else at_most)
         if size > MAX_UNROLLED:
             self._stop(f"repetitions unroll to more than {MAX_UNROLLED:,} characters")
@@ -213,20 +225,26 @@ class _Parser:
         if char == "\\":
             return self._escape()
         if char == ".":
-            return self._one_of(complement(LINE_ENDS)), 1
+            return self._one_of(ALL if "s" in self._modifiers else complement(LINE_ENDS)), 1
         if char in "^$":
             return Anchor(start=char == "^"), 0
         if char in "*+?":
             self._at -= 1
             self._stop("nothing to repeat")
-        return self._one_of(chars(char)), 1
+        return self._one_of(self._in_any_case(chars(char))), 1
 
     def _one_of(self, ranges: Ranges) -> CharSet:
         """Return one character of a set; equal sets, which may be large, are one object."""
         return self._sets.setdefault(ranges, CharSet(ranges))
 
+    def _in_any_case(self, charset: Ranges) -> Ranges:
+        return (
+            in_any_case(charset) if "i" in self._modifiers and charset not in _CASELESS else charset
+        )
+
     def _group(self) -> tuple[Term, int]:
         look: bool | None = None
+        outside = self._modifiers
         if self._take("?"):
             if self._take("=") or self._take("!"):
                 look = self._text[self._at - 1] == "!"
@@ -236,7 +254,7 @@ class _Parser:
                 while self._next() != ">":
                     pass
             elif not self._take(":"):
-                self._stop("this kind of group is not supported")
+                self._modify()
         self._depth += 1
         if self._depth > MAX_NESTING:
             self._stop(f"groups nested deeper than {MAX_NESTING}")
@@ -244,7 +262,17 @@ class _Parser:
         self._depth -= 1
         if not self._take(")"):
             self._stop("missing )")
+        self._modifiers = outside
         return (tree if look is None else LookAhead(tree, look)), size
+
+    def _modify(self) -> None:
+        """Read the modifiers of a group, up to the colon: ``i`` (any case), ``s`` (dots are any character)."""
+        end = self._text.find(":", self._at)
+        added, _, removed = self._text[self._at : max(end, self._at)].partition("-")
+        if not (added or removed) or not set(added + removed) <= set("is"):
+            self._stop("this kind of group is not supported")
+        self._modifiers = (self._modifiers | set(added)) - set(removed)
+        self._at = end + 1
 
     def _escape(self) -> tuple[Term, int]:
         char = self._next()
@@ -253,7 +281,7 @@ class _Parser:
         if char in "123456789" or (char == "k" and self._peek("<")):
             self._stop("back-references are not supported")
         self._at -= 1
-        found = self._escaped_set()
+        found = self._in_any_case(self._escaped_set())
         self._count(found)
         return self._one_of(found), 1
 
@@ -347,6 +375,7 @@ class _Parser:
                     found += [low, chars("-"), high]
             else:
                 found.append(low)
+        found = [self._in_any_case(charset) for charset in found]
         self._count(*found)
         whole = union(*found)
         return complement(whole) if negative else whole
