@@ -103,7 +103,12 @@ def test_escapes_are_read() -> None:
         (r'root ::= "\ud800"', 1, "no character"),
         ('start: "b".."a"', 1, "range"),
         ("start: /a(/", 1, "missing"),
-        ("start: /a/i", 1, "flags"),
+        ("start: /a/m", 1, "flags"),
+        ('start: "a"i.."z"', 1, "no flag"),
+        (r'start: "\q"', 1, "no escape"),
+        ('start: "a"\n  | %json {"type": }', 2, "JSON Schema is expected"),
+        ('start: %json {"a": 1}\nb: %json {}\nc: ~', 3, "unexpected"),
+        ('start: "a"{,}', 1, "no count"),
         ('start: "a"\n%import common.NOPE', 2, "NOPE"),
         ('start: "a"\n%declare X', 2, "%declare"),
         ("start: " + "(" * 5000, 1, "nest"),
@@ -128,3 +133,36 @@ def test_indirect_left_recursion_is_refused() -> None:
     """Only direct left recursion is rewritten; the rest would never end."""
     with pytest.raises(GrammarError, match="left recursion"):
         ebnf('start: a\na: b "x" | "y"\nb: a "z"')
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("start: /a.[k-m]/is", ["a.k", "A\nL", "a\rM", "A😀\u212a"], ["ab", "b.k", "a..k"]),
+        ("start: /straße|σ/iu", ["STRAẞE", "Straße", "ς", "Σ"], ["strasse"]),
+        ("start: /[^a]/i", ["b", "É"], ["a", "A"]),
+        ('start: "a"{2} "b"{,1} "c"{1,} ("d" | "e"){0,2}', ["aac", "aabccde"], ["aabb", "ac", "aacddd"]),
+        ("start: C_COMMENT\n%import common (C_COMMENT, SH_COMMENT)", ["/* a **/", "/***/"], ["/* */ */", "/*/"]),
+        ("start: N\n%import common (\n  INT,\n  WS\n)\n%import common.SIGNED_INT -> N", ["-12", "3"], ["+", ""]),
+    ],
+)  # fmt: skip
+def test_flags_counts_and_imports_of_lark(text: str, inside: list[str], outside: list[str]) -> None:
+    """Flags of patterns, counts in braces and lists of imports mean what Lark and llguidance give them."""
+    grammar = ebnf(text)
+    assert [one for one in inside if not accepts(grammar, one)] == []
+    assert [one for one in outside if accepts(grammar, one)] == []
+
+
+def test_a_json_schema_stands_in_a_grammar() -> None:
+    """``%json`` is a JSON text by that schema, whatever braces and line ends the schema has."""
+    grammar = ebnf("""start: "call " NAME " " args ("; " args)*
+NAME: /[a-z]+/
+args: %json {
+    "type": "object", "properties": {"}": {"enum": ["{\\n", 7]}, "of": {"$ref": "#/$defs/n"}}, "required": ["}"],
+    "additionalProperties": false, "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}
+}
+""")
+    assert accepts(grammar, 'call f {"}": 7}')
+    assert accepts(grammar, r'call f {"}": "{\n", "of": [[], [[]]]}; {"}": 7}')
+    assert not accepts(grammar, 'call f {"}": 8}')
+    assert not accepts(grammar, "call f {}")

@@ -6,8 +6,9 @@ grammar over characters: there is no lexer that commits to the longest token, so
 language if *some* reading of it is.
 
 * GBNF: ``name ::= ...``, classes ``[a-z]``, ``.``, ``{m,n}``, ``#`` comments, start rule ``root``.
-* Lark: ``name: ...``, terminals in capitals, ``/regex/i``, ``"a".."z"``, ``[optional]``, ``~ m..n``,
-  ``"text"i``, ``%ignore``, ``%import common.NAME``, ``//`` and ``#`` comments, start rule ``start``.
+* Lark: ``name: ...``, terminals in capitals, ``/regex/is``, ``"a".."z"``, ``[optional]``, ``~ m..n``,
+  ``"text"i``, ``%ignore``, ``%import common.NAME``, ``//`` and ``#`` comments, start rule ``start``; and, as in
+  llguidance, counts ``{m,n}`` and ``%json {...}``: a JSON text by that schema, spaced as json.dumps writes.
 * Both: ``<tool_call>`` names a control token.
 
 A rule that begins with itself (``e: e "+" t | t``) is rewritten as repetition; recursion that begins
@@ -16,6 +17,7 @@ with itself only through other rules is refused.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,6 +42,7 @@ from callmemaybe.grammar.grammar import (
     seq,
     some,
 )
+from callmemaybe.grammar.json_schema import json_schema_node
 from callmemaybe.grammar.nodes import set_source
 from callmemaybe.grammar.regex import matching
 
@@ -94,6 +97,7 @@ _LARK = _Dialect(
         + _SHARED
         + r"""
     (?P<regex>/(?!/)(?:[^/\\\n]|\\.)+/[imslux]*) |
+    (?P<json>%json\b) | (?P<count>\{[0-9, ]*\}) |
     (?P<range>\.\.) | (?P<tilde>~[ ]*\d+(?:[ ]*\.\.[ ]*\d+)?) |
     (?P<directive>%[a-z]+) | (?P<arrow>->[ ]*\w+) | (?P<priority>\.-?\d+) |
     (?P<punct>[:|()?*+\[\].,!]) | (?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
@@ -137,6 +141,11 @@ _COMMON = {
     "CNAME": r"[A-Za-z_][A-Za-z0-9_]*",
     "WS_INLINE": r"[ \t]+",
     "WS": r"[ \t\f\r\n]+",
+    "_EXP": r"[eE][+-]?[0-9]+",
+    "SH_COMMENT": r"#[^\n]*",
+    "CPP_COMMENT": r"//[^\n]*",
+    "C_COMMENT": r"/\*([^*]|\*+[^*/])*\*+/",
+    "SQL_COMMENT": r"--[^\n]*",
     "CR": r"\r",
     "LF": r"\n",
     "NEWLINE": r"(\r?\n)+",
@@ -194,13 +203,16 @@ class _GrammarReader:
             self._fail(f"unknown directive {token.text}", token)
 
     def _import(self, token: _Token) -> None:
-        if self._next().text != "common" or self._next().text != ".":
+        if self._next().text != "common" or self._peek().text not in (".", "("):
             self._fail("only %import common.NAME and common (NAME, NAME) are known", token)
+        self._take(".")
         names = []
         if self._take("("):
+            self._skip_lines()
             while not self._take(")"):
                 names.append(self._next())
                 self._take(",")
+                self._skip_lines()
         else:
             names.append(self._next())
         for name in names:
@@ -269,9 +281,11 @@ class _GrammarReader:
 
     def _bounds(self, token: _Token) -> tuple[int, int | None]:
         text = token.text.strip("{}~").replace(" ", "")
-        match = re.fullmatch(r"(\d+)(?:(,|\.\.)(\d*))?", text) or self._fail(
+        match = re.fullmatch(r"(\d+)(?:(,|\.\.)(\d*))?|(?=,\d)(,)(\d+)", text) or self._fail(
             f"{token.text!r} is no count", token
         )
+        if match[5]:
+            return 0, self._times(match[5], token)
         low = self._times(match[1], token)
         high = self._times(match[3], token) if match[3] else (None if match[2] else low)
         if high is not None and high < low:
@@ -301,7 +315,18 @@ class _GrammarReader:
             return self._padded(node) if self._is_terminal(token.text) else node
         if token.kind == "control":
             return Control(token.text)
+        if token.kind == "json":
+            return self._padded(self._json(token))
         return self._padded(self._terminal(token))
+
+    def _json(self, token: _Token) -> Node:
+        try:
+            schema = json.loads(token.text)
+        except ValueError as error:
+            self._fail(f"%json: {error}", token)
+        node, rules = json_schema_node(schema, prefix=f"json {token.line} {self._at} ")
+        self._rules.nodes.update(rules)
+        return node
 
     def _padded(self, node: Node) -> Node:
         """Allow ignored text between the terminals of a rule, but not inside one."""
@@ -316,9 +341,13 @@ class _GrammarReader:
             return _any_case(text) if token.text.endswith("i") else lit(text)
         if token.kind == "regex":
             body, _, flags = token.text[1:].rpartition("/")
-            if flags:
-                self._fail(f"the flags {flags!r} of a regex are not supported", token)
-            return self._pattern(body.replace("\\/", "/"), token)
+            if set(flags) - set("isu"):
+                self._fail(
+                    f"of the flags {flags!r} of a regex, only i, s and u are supported", token
+                )
+            body = body.replace("\\/", "/")
+            modifiers = "".join(sorted(set(flags) - {"u"}))
+            return self._pattern(f"(?{modifiers}:{body})" if modifiers else body, token)
         if token.kind == "set":
             return self._pattern(_as_ecma_class(token.text), token)
         if token.text == ".":
@@ -332,7 +361,10 @@ class _GrammarReader:
             self._fail(error.message, token)
 
     def _range(self, first: str, token: _Token) -> Node:
-        last = self._unquoted(self._next())
+        end = self._next()
+        last = self._unquoted(end)
+        if token.text.endswith("i") or end.text.endswith("i"):
+            self._fail("a range has no flag: write both cases", token)
         if len(first) != 1 or len(last) != 1 or first > last:
             self._fail("a range goes from one character to a later one", token)
         return characters.utf8(((ord(first), ord(last)),))
@@ -349,9 +381,10 @@ class _GrammarReader:
             if int(code, 16) > 0x10FFFF or 0xD800 <= int(code, 16) <= 0xDFFF:
                 self._fail(f"{match[0]} is no character", token)
             return chr(int(code, 16))
-        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b"}.get(
-            match[1], match[1]
-        )
+        known = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b"}
+        if match[1] not in known and match[1].isalnum():
+            self._fail(f"{match[0]!r} is no escape of a string", token)
+        return known.get(match[1], match[1])
 
     # -- tokens -------------------------------------------------------------------------------
 
@@ -398,11 +431,27 @@ def _tokens(text: str, dialect: _Dialect) -> Iterator[_Token]:
         if match is None:
             raise GrammarError(f"unexpected {text[at]!r}", line=line)
         kind = match.lastgroup or ""
+        if kind == "json":
+            end = _end_of_json(text, match.end(), line)
+            yield _Token(kind, text[match.end() : end], line)
+            line += text.count("\n", at, end)
+            at = end
+            continue
         if kind not in ("space", "comment"):
             yield _Token(kind, match[kind], line)
         line += match[0].count("\n")
         at = match.end()
     yield _Token("end", "the end", line)
+
+
+def _end_of_json(text: str, at: int, line: int) -> int:
+    """Return where the JSON text behind ``at`` ends."""
+    while text[at : at + 1].isspace():
+        at += 1
+    try:
+        return json.JSONDecoder().raw_decode(text, at)[1]
+    except (ValueError, RecursionError) as error:
+        raise GrammarError(f"a JSON Schema is expected behind %json: {error}", line=line) from None
 
 
 def _as_ecma_class(text: str) -> str:
