@@ -145,11 +145,11 @@ def suites() -> str:
 PEERS = """
 ## Tests of peers
 
-`python ratchets/fetch.py --peers` fetches llama.cpp's tests of chat formats and its templates, and
-`python ratchets/run.py --peers` runs them on the readers of this package: the format that is detected for each
-template reads the outputs of its cases, whole and cut at every byte, and must find the calls, the text and the thought
-that llama.cpp expects. *differs*: on purpose, for a reason below; *fails*: it should pass, and does not yet; *left
-out*: it asks something else than what an output means.
+`python ratchets/fetch.py --peers` fetches them, and `python ratchets/run.py --peers` runs them. llama.cpp's are of
+chat formats: the format that is detected for each template reads the outputs of its cases, whole and cut at every
+byte, and must find the calls, the text and the thought that llama.cpp expects. xgrammar's are of languages: they run
+as they are, with its names standing for the grammars of this package. *differs*: on purpose, for a reason below;
+*fails*: it should pass, and does not yet; *left out*: it asks for something else.
 
 """
 

@@ -2,7 +2,8 @@
 
     python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
     python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
-    python ratchets/fetch.py --peers       llama.cpp's tests of chat formats and its templates (a package of 77 MB)
+    python ratchets/fetch.py --peers       peers' own tests, from their packages (80 MB): llama.cpp's of chat formats
+                                           with its templates, and xgrammar's of grammars
 
 Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
 their makers.
@@ -21,6 +22,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -31,40 +33,58 @@ SOURCES = {
 }
 
 
-#: The package that ships llama.cpp's sources, its version, and the SHA-256 of its source distribution.
-PEER = (
-    "llama-cpp-python", "0.3.36", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
-)  # fmt: skip
-_PEER_FILES = ("tests/test-chat.cpp", "models/templates/", "LICENSE")
+class Peer(NamedTuple):
+    """A source distribution with somebody's tests: its name, version and SHA-256, and what is taken out of it."""
+
+    package: str
+    version: str
+    digest: str
+    #: Where the tests begin in the archive, behind the name of its top folder.
+    top: str
+    files: tuple[str, ...]
 
 
-def fetch_peer(data: Path) -> None:
-    """Put llama.cpp's tests of chat formats and its templates, as a package ships them, into ``data``."""
-    name, version, digest = PEER
-    print(f"{name} {version} ...", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder) / "wanted.txt"
-        wanted.write_text(f"{name}=={version} --hash=sha256:{digest}\n", encoding="utf-8")
-        options = ["--no-deps", "--no-binary", name, "--dest", folder, "--requirement", str(wanted)]
-        command = [sys.executable, "-m", "pip", "download", "--quiet", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+#: Peers by the name of their folder.
+PEERS = {
+    "llama.cpp": Peer(
+        "llama-cpp-python", "0.3.36", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+        "vendor/llama.cpp/", ("tests/test-chat.cpp", "models/templates/", "LICENSE"),
+    ),
+    "xgrammar": Peer(
+        "xgrammar", "0.2.9", "87b466bca2475e29bb0323abc62c6c33cbcbcff47e5fb800a3e2099ac9620b90",
+        "", ("tests/python/", "LICENSE"),
+    ),
+}  # fmt: skip
+
+
+def fetch_peer(folder: str, data: Path) -> None:
+    """Put a peer's tests, as its package ships them, into ``data``."""
+    peer = PEERS[folder]
+    print(f"{peer.package} {peer.version} ...", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        wanted = Path(place) / "wanted.txt"
+        wanted.write_text(f"{peer.package}=={peer.version} --hash=sha256:{peer.digest}\n", "utf-8")
+        options = ["--no-deps", "--no-binary", peer.package, "--dest", place]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--requirement"]
+        done = subprocess.run([*command, str(wanted)], capture_output=True, text=True, check=False)
         if done.returncode:
             reason = done.stderr.strip().splitlines() or ["pip failed"]
             raise SystemExit(f"could not fetch: {reason[-1]}; is there a way to the network?")
-        (package,) = Path(folder).glob("*.tar.gz")
-        _unpack_peer(package, data / "peers" / "llama.cpp")
+        (package,) = Path(place).glob("*.tar.gz")
+        _unpack_peer(package, peer, data / "peers" / folder)
 
 
-def _unpack_peer(package: Path, target: Path) -> None:
+def _unpack_peer(package: Path, peer: Peer, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     with tarfile.open(package) as archive:
         for member in archive:
-            path = member.name.partition("/vendor/llama.cpp/")[2]
-            if member.isfile() and path.startswith(_PEER_FILES):
+            path = member.name.partition("/")[2]
+            if member.isfile() and path.startswith(tuple(peer.top + one for one in peer.files)):
                 file = archive.extractfile(member)
                 assert file is not None
-                (target / path).parent.mkdir(parents=True, exist_ok=True)
-                (target / path).write_bytes(file.read())
+                place = target / path.removeprefix(peer.top)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(file.read())
 
 
 def checkout(repository: str, folder: Path) -> None:
@@ -125,7 +145,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="where to write")
     options = parser.parse_args()
     if options.peers:
-        fetch_peer(options.data)
+        for folder in PEERS:
+            fetch_peer(folder, options.data)
         print(f"written to {options.data / 'peers'}; now: python ratchets/run.py")
         return 0
     with tempfile.TemporaryDirectory() as folder:

@@ -38,6 +38,7 @@ from callmemaybe.wire.format_nodes import ArgumentsNode, TextNode, ThoughtNode, 
 from callmemaybe.wire.prompt import split_controls
 
 SOURCE = "tests/test-chat.cpp"
+DESCRIPTION = "llama.cpp as llama-cpp-python 0.3.36 ships it, tests/test-chat.cpp"
 
 
 class Unreadable(Exception):

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib
 import json
 import sys
 import time
@@ -193,33 +194,52 @@ def _rank(result: str) -> int:
     return ("fails", "differs", "left out", "passed").index(result.partition(":")[0])
 
 
+#: The folder of a peer's tests -> the module that runs them, after which the file of results is called.
+PEERS = {"llama.cpp": "llama_cpp_chat", "xgrammar": "xgrammar_tests"}
+
+
 def peers(data: Path, *, write: bool) -> bool:
     """Measure the tests of peers that are here, say what got worse; return whether anything did."""
-    sys.path.insert(0, str(HERE))
-    import llama_cpp_chat
+    lost = [_peer(folder, module, data, write=write) for folder, module in PEERS.items()]
+    return any(lost)
 
-    file = HERE / "peers" / "llama.cpp-chat.json"
-    places = (data / "peers" / "llama.cpp", HERE / "data" / "peers" / "llama.cpp")
-    root = next((place for place in places if place.exists()), None)
+
+def peer_module(name: str) -> Any:
+    """Return the module that runs a peer's tests."""
+    if str(HERE) not in sys.path:
+        sys.path.insert(0, str(HERE))
+    return importlib.import_module(name)
+
+
+def peer_place(folder: str, data: Path) -> Path | None:
+    """Return where a peer's tests are, or None."""
+    places = (data / "peers" / folder, HERE / "data" / "peers" / folder)
+    return next((place for place in places if place.exists()), None)
+
+
+def _peer(folder: str, name: str, data: Path, *, write: bool) -> bool:
+    module = peer_module(name)
+    file = HERE / "peers" / f"{name}.json"
+    root = peer_place(folder, data)
     if root is None:
-        print("llama.cpp-chat: skipped, python ratchets/fetch.py --peers fetches it")
+        print(f"{name}: skipped, python ratchets/fetch.py --peers fetches it")
         return False
-    results = llama_cpp_chat.results(root)
+    results: dict[str, str] = module.results(root)
     counts = Counter(result.partition(":")[0] for result in results.values())
     known = json.loads(file.read_text("utf-8"))["not passed"] if file.exists() else {}
     lost = [
-        f"{name}: {known.get(name, 'passed')} -> {result}"
-        for name, result in results.items()
-        if _rank(result) < _rank(known.get(name, "passed"))
+        f"{case}: {known.get(case, 'passed')} -> {result}"
+        for case, result in results.items()
+        if _rank(result) < _rank(known.get(case, "passed"))
     ]
-    print(f"llama.cpp-chat: {dict(counts)}")
+    print(f"{name}: {dict(counts)}")
     for line in lost[:SHOWN]:
         print(f"  worse: {line}")
     if write:
         report = {
-            "source": "llama.cpp as llama-cpp-python 0.3.36 ships it, tests/test-chat.cpp",
-            "counts": {name: counts[name] for name in ("passed", "differs", "fails", "left out")},
-            "not passed": {name: one for name, one in results.items() if one != "passed"},
+            "source": module.DESCRIPTION,
+            "counts": {kind: counts[kind] for kind in ("passed", "differs", "fails", "left out")},
+            "not passed": {case: one for case, one in results.items() if one != "passed"},
         }
         file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return bool(lost)

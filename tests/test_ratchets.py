@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -52,17 +51,24 @@ def test_worse_knows_the_order() -> None:
     assert not run.worse({"a": "exact", "b": "refused"}, {"a": "refused", "b": "wrong reject"})
 
 
-def test_outputs_of_models_mean_what_llama_cpp_reads_in_them() -> None:
-    """No case of its tests of chat formats fares worse than it did, and none that differs lacks a reason."""
-    places = (run.DATA / "peers" / "llama.cpp", ROOT / "ratchets" / "data" / "peers" / "llama.cpp")
-    root = next((place for place in places if place.exists()), None)
-    if root is None:
-        pytest.skip("llama.cpp's tests are not here: python ratchets/fetch.py --peers fetches them")
-    sys.path.insert(0, str(ROOT / "ratchets"))
-    import llama_cpp_chat
+#: Peers whose tests take more than a minute.
+SLOW = {"xgrammar": [pytest.mark.slow, pytest.mark.timeout(900)]}
 
-    file = ROOT / "ratchets" / "peers" / "llama.cpp-chat.json"
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [pytest.param(*one, marks=SLOW.get(one[0], [])) for one in run.PEERS.items()],
+)
+def test_tests_of_peers_fare_as_they_did(name: str, module: str) -> None:
+    """No case of a peer's tests fares worse than it did, and none that differs lacks a reason."""
+    root = run.peer_place(name, run.DATA)
+    if root is None:
+        pytest.skip(
+            f"the tests of {name} are not here: python ratchets/fetch.py --peers fetches them"
+        )
+    peer = run.peer_module(module)
+    file = ROOT / "ratchets" / "peers" / f"{module}.json"
     known = json.loads(file.read_text("utf-8"))["not passed"]
-    found = llama_cpp_chat.results(root)
+    found = peer.results(root)
     assert len(found) > 400
     assert {name: how for name, how in found.items() if how != "passed"} == known
