@@ -268,6 +268,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     ({"pattern": r"(a)\1"}, "/pattern", "back-references"),
     ({"patternProperties": {"(": {}}}, "/patternProperties", "missing"),
     ({"minLength": -1}, "/minLength", "from 0 up"),
+    ({"prefixItems": [{"$ref": "#/prefixItems/01"}, {"type": "null"}]}, "/prefixItems/0/$ref", "not in the schema"),
     ({"maxItems": 1.5}, "/maxItems", "whole number"),
     ({"minimum": "3"}, "/minimum", "a number is expected"),
     ({"minimum": float("nan")}, "/minimum", "finite"),
