@@ -344,6 +344,19 @@ def test_a_compound_request_becomes_parallel_calls(client: httpx2.Client) -> Non
     assert len({one["id"] for one in answer["tool_calls"]}) == 2
 
 
+def test_a_compound_request_costs_what_its_parts_do(client: httpx2.Client) -> None:
+    """Passes and seconds are those of all that the model was asked about it."""
+    body = {"model": "nano", "messages": COMPOUND, "tools": BOTH, "stream": True,
+            "callmemaybe": {"steps": True}}  # fmt: skip
+    lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")[:-2]
+    told = [json.loads(line.removeprefix("data: ")).get("callmemaybe", {}) for line in lines]
+    steps = [step for one in told for step in one.get("steps", ())]
+    (end,) = [one["end"] for one in told if "end" in one]
+    assert sum("".join(step["parts"] or ()).count("<|end|>") for step in steps) > 2
+    assert end["passes"] >= sum(step["passes"] for step in steps) > 3
+    assert end["seconds"] >= sum(step["seconds"] for step in steps)
+
+
 def test_one_call_at_a_time_gets_all_calls_of_a_compound_request(client: httpx2.Client) -> None:
     """Each turn makes the call that is left, and the last one answers."""
     messages: list[Any] = [*COMPOUND]

@@ -339,6 +339,26 @@ def test_the_form_of_the_embedded_model_is_explained(browser: Any, tmp_path: Pat
 
 
 @needs_browser
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_parts_of_a_compound_request_are_explained(
+    browser: Any, tmp_path: Path, count: int
+) -> None:
+    """Where the model was asked more than once the page says so, and nowhere else."""
+    parts = ["ping", "{}", "<|end|>"] * count
+    step = {"kind": "chosen", "ids": [*range(len(parts))], "text": "".join(parts), "parts": parts,
+            "passes": 1, "seconds": 0.1, "allowed": None, "logprob": None}  # fmt: skip
+    runs = [{"request": "r", "steps": [step], "failure": None, "end": {"passes": 1}, "call": None}]
+    page = tmp_path / "trace.html"
+    page.write_text(viewer(runs, title="t"), encoding="utf-8")
+    browser.get(page.as_uri())
+    until(browser, lambda: len(all_of(browser, ".token[role=option]")) == len(parts))
+    told = browser.find_element(By.ID, "result").text
+    assert ("asked about the whole request" in told) is (count > 1)
+    assert ("chose 2 times" in told) is (count > 1)
+    assert ("There was no choice" in told) is (count == 1)
+
+
+@needs_browser
 def test_on_a_phone_the_result_is_not_far(browser: Any, start: Start) -> None:
     """The result begins on the first screen, and a run brings it to the top."""
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}

@@ -51,11 +51,24 @@ def call_parts(
     """
     if not may_be_compound(text):
         return TurnResult() if made else (yield from call(text, tools, spec))
-    whole = yield from silent(call(text, tools, replace(spec, most=MAX_CALLS)))
+    turns: list[TurnResult] = []
+
+    def counted(text: str, tools: Sequence[ToolSpec], spec: OutputSpec) -> Turn:
+        turns.append((yield from silent(call(text, tools, spec))))
+        return turns[-1]
+
+    whole = yield from counted(text, tools, replace(spec, most=MAX_CALLS))
     if whole.ended == "length" and spec.most == 1:
-        whole = yield from silent(call(text, tools, spec))
-    parts = yield from _ask(call, text, tools, spec, whole)
-    result = _joined(whole, parts, spec.most, made, text)
+        whole = yield from counted(text, tools, spec)
+    parts = yield from _ask(counted, text, tools, spec, whole)
+    result = replace(
+        _joined(whole, parts, spec.most, made, text),
+        passes=sum(one.passes for one in turns),
+        seconds={
+            phase: sum(one.seconds.get(phase, 0.0) for one in turns)
+            for phase in dict.fromkeys(phase for one in turns for phase in one.seconds)
+        },
+    )
     if result.tokens > budget:
         result = replace(result, calls=(), ended="length")
     yield tuple(call_events(result))
@@ -123,7 +136,8 @@ def _joined(
 ) -> TurnResult:
     """Return one turn of ``most`` calls of the parts, without those ``made`` already and those that wait for a result.
 
-    A request that wants a single call wants no other behind a result. The prompt counts once, other costs are summed up.
+    A request that wants a single call wants no other behind a result. The prompt counts once; tokens are those of the calls
+    that are kept.
     """
     found = [(call, one.result) for one in parts for call in one.result.calls]
     if len(found) < 2 and not made:
@@ -145,7 +159,6 @@ def _joined(
         distribution={},
         tokens=sum(one.tokens for one in turns),
         forced=sum(one.forced for one in turns),
-        passes=whole.passes + sum(one.passes for one in turns if one is not whole),
         remarks=tuple(dict.fromkeys(remark for one in turns for remark in one.remarks)),
     )
 
@@ -168,7 +181,7 @@ def _ask(
         asked = next(asking)
         while True:
             try:
-                answer = yield from silent(call(asked, tools, part))
+                answer = yield from call(asked, tools, part)
             except (BudgetError, GroundingError):  # nothing can be called with what the part says
                 answer = TurnResult()
             asked = asking.send(answer if answer.ended == "stop" else TurnResult())

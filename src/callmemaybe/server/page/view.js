@@ -9,6 +9,8 @@ const KINDS = {
 
 /** Between these two tokens stands a function's form, as the embedded model's format has it. */
 const FORM = ["<|args|>", "<|fill|>"];
+/** The embedded model ends each answer with it. A compound request is asked whole, and then in parts. */
+const END = "<|end|>";
 const FORM_IS = "the parameters of the chosen function, written once more for the model to fill in";
 
 function element(name, attributes = {}, ...children) {
@@ -64,11 +66,13 @@ class View {
     this.detail = element("div", { class: "detail", "aria-live": "polite", "aria-label": "The token that is looked at" });
     this.form = element("p", { class: "hint form" }, element("span", { class: "token forced form" }, "Slanted"),
       ` tokens are ${FORM_IS}. The grammar writes them; they are not part of the call, whose arguments begin behind ${FORM[1]}.`);
+    this.parts = element("p", { class: "hint" }, "The model makes one call at a time. It was asked about the whole request, "
+      + `and then about parts of it; each answer ends with ${END}, and the calls above are those that were kept.`);
     this.next = element("div");
     this.functions = element("div");
     this.passes = element("div");
     this.inside = element("div", { class: "inside" },
-      element("h2", {}, "Tokens"), this.legend, this.list, this.form, this.detail,
+      element("h2", {}, "Tokens"), this.legend, this.list, this.form, this.parts, this.detail,
       element("h2", {}, "Which function"), this.functions,
       element("h2", {}, "Forward passes"), this.passes,
     );
@@ -82,7 +86,7 @@ class View {
   }
 
   begin(status) {
-    this.intro.hidden = this.inside.hidden = this.form.hidden = true;
+    this.intro.hidden = this.inside.hidden = this.form.hidden = this.parts.hidden = true;
     this.isForm = false;
     this.next.replaceChildren();
     this.steps = [];
@@ -142,9 +146,17 @@ class View {
         element("tbody", {}, ...rows.slice(0, 12))));
       if (rows.length > 12) this.functions.append(element("p", { class: "status" }, `and ${rows.length - 12} less likely`));
     } else {
-      this.functions.replaceChildren(element("p", { class: "status" }, "There was no choice among functions."));
+      const asked = this.asked();
+      this.functions.replaceChildren(element("p", { class: "status" }, asked > 1
+        ? `The model chose ${asked} times: for the whole request, and for parts of it.` : "There was no choice among functions."));
     }
+    this.parts.hidden = this.asked() < 2;
     this.line(end);
+  }
+
+  /** How often the model was asked: about a compound request and about its parts, one after the other. */
+  asked() {
+    return this.tokens.filter((one) => one.part === END).length;
   }
 
   count() {
