@@ -208,15 +208,21 @@ def disjoint_moves(
     """Return disjoint byte sets with the targets of each, and the targets of each control token."""
     controls: dict[str, list[KernelItem]] = {}
     regions: list[tuple[int, list[KernelItem]]] = []
+    # Items of the same leaf have the same sets: hundreds of them, in a pattern with a counted repetition.
+    by_mask: dict[int, list[KernelItem]] = {}
     taken = 0
     for mask, kernel_item in moves:
         if isinstance(mask, str):
             controls.setdefault(mask, []).append(kernel_item)
+        elif mask in by_mask:
+            by_mask[mask].append(kernel_item)
         elif not mask & taken:
-            regions.append((mask, [kernel_item]))
+            by_mask[mask] = [kernel_item]
+            regions.append((mask, by_mask[mask]))
             taken |= mask
         else:
             regions = refine_partition(regions, mask, mask & ~taken, kernel_item)
+            by_mask = dict(regions)
             taken |= mask
     return regions, controls
 
