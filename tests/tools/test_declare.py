@@ -576,14 +576,14 @@ def test_openapi_that_cannot_be_expressed_is_refused() -> None:
 
     for change, words in (
         ({"parameters": [{"name": "c", "in": "cookie"}]}, "cookie parameter 'c'"),
-        ({"requestBody": {"content": {"text/xml": {}}}}, "only JSON bodies"),
+        ({"requestBody": {"content": {"text/xml": {}}}}, "written as 'text/xml'"),
         ({"requestBody": {"$ref": "other.json#/x"}}, "cannot be followed"),
     ):
         document = {**DOCUMENT, "paths": {"/x": {"post": change}}}
         with pytest.raises(InputError, match=words):
             tools_from(document, transport=refusing)
     with pytest.raises(InputError, match="no OpenAPI"):
-        tools_from({"swagger": "2.0"})
+        tools_from({"info": {}}, transport=refusing)
 
 
 def test_a_tool_made_by_hand() -> None:

@@ -171,7 +171,7 @@ class RayWorkers(Generic[Item, Result]):
             options |= {"include_dashboard": False, "num_cpus": self._count}
         try:
             self._ray.init(address=self._address, **options)
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # a cluster that does not start in time is a bare Exception
             reason = str(error).split("\n", 1)[0].rstrip(".")
             raise InputError(
                 f"no Ray cluster at {self._address}: {reason}",

@@ -71,8 +71,8 @@ def tools_from(source: Any, *, transport: Transport | None = None) -> list[Tool]
     if callable(offered) and not isinstance(source, type):
         return list(offered())
     if isinstance(source, Mapping):
-        if "openapi" not in source:
-            raise InputError("it is no OpenAPI 3 document: it has no `openapi`", where="tools")
+        if not source.keys() & {"openapi", "swagger"}:
+            raise InputError("it is no OpenAPI document: it has no `openapi`", where="tools")
         if transport is None:
             raise InputError("an OpenAPI document needs a transport", where="transport")
         from callmemaybe.tools.openapi import tools_from_openapi

@@ -1,4 +1,4 @@
-"""OpenAPI 3 documents as tools: an operation is a tool; its parameters and body are the arguments.
+"""OpenAPI 3 and Swagger 2.0 documents as tools: an operation is a tool; its parameters and body are the arguments.
 
 This module sends nothing: requests go through a ``Transport`` that is passed in
 (``gateway.HttpTransport`` is one). Results are foreign text and never trusted.
@@ -14,10 +14,12 @@ from typing import Any
 from urllib.parse import unquote, urljoin
 
 from callmemaybe.errors import InputError, NotExecuted, TransientError
-from callmemaybe.jsonio import dumps, escape_token, loads, resolve_pointer
+from callmemaybe.jsonio import escape_token, loads, resolve_pointer
 from callmemaybe.tools.declare import Mode, Tool
+from callmemaybe.tools.openapi_bodies import OpenApiBody, parse_body
 from callmemaybe.tools.openapi_parameters import OpenApiParameter, parse_parameter
 from callmemaybe.tools.spec import Effect, ToolSpec
+from callmemaybe.tools.swagger import openapi_of_swagger
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class OpenApiOperation:
     """Name of the argument -> parameter."""
     body: frozenset[str] = frozenset()
     """The arguments that are properties of the body, or that are the body."""
+    writes: OpenApiBody = field(default_factory=OpenApiBody)
     is_whole_body: bool = False
     sends_empty: bool = False
     """Whether a body without properties is sent as {}."""
@@ -132,8 +135,8 @@ class OpenApiOperation:
             url += ("&" if "?" in url else "?") + "&".join(query)
         payload = None
         if body or self.sends_empty:
-            payload = dumps(body[_BODY] if self.is_whole_body else body).encode()
-            headers["content-type"] = "application/json"
+            payload = self.writes.write(body[_BODY] if self.is_whole_body else body)
+            headers["content-type"] = self.writes.media
         return HttpRequest(self.method.upper(), url, headers, payload)
 
     def _path(self, values: Mapping[str, str]) -> str:
@@ -170,7 +173,7 @@ def tools_from_openapi(
     base_url: str | None = None,
     source: str = "",
 ) -> list[Tool]:
-    """Return a tool per operation of an OpenAPI 3 document.
+    """Return a tool per operation of an OpenAPI 3 or Swagger 2.0 document.
 
     A request goes to the first server of the operation, else of its path, else of the document, with
     the defaults of its variables; relative addresses are those of ``source``, the document's own, and
@@ -182,6 +185,8 @@ def tools_from_openapi(
     cannot be expressed are put there instead, and one without an absolute address is a tool all the same: what
     it would send is NotExecuted.
     """
+    if str(document.get("swagger")) == "2.0":
+        document = openapi_of_swagger(document)
     _check_version(document)
     described = _Described(document, transport, base_url, source, is_lenient=skipped is not None)
     tools: dict[str, Tool] = {}
@@ -215,7 +220,7 @@ def _check_version(document: Mapping[str, Any]) -> None:
     if not isinstance(version, str) or not version.startswith("3."):
         said = f"Swagger {document['swagger']}" if "swagger" in document else f"{version!r}"
         raise InputError(
-            f"only OpenAPI 3 can be read, and this is {said}", where="",
+            f"only OpenAPI 3 and Swagger 2.0 can be read, and this is {said}", where="",
             hint="convert it to OpenAPI 3",
         )  # fmt: skip
     if not isinstance(document.get("paths", {}), Mapping):
@@ -295,9 +300,9 @@ def _tool(
     for odd in sorted(in_path ^ {*_VARIABLE.findall(path)}):
         what = "has no place in the path" if odd in in_path else "is not declared"
         raise InputError(f"the path parameter {odd!r} {what}", where=where)
-    body_flags = _body(document, operation, properties, required, where)
+    written, *body_flags = _body(document, operation, properties, required, where)
     body = frozenset(properties.keys() - parameters.keys())
-    bound = OpenApiOperation(method, base, path, parameters, body, *body_flags)
+    bound = OpenApiOperation(method, base, path, parameters, body, written, *body_flags)
     effect = _effect(operation.get(_EFFECT), method, where)
     schema = {
         "type": "object",
@@ -369,15 +374,16 @@ def _body(
     properties: dict[str, Any],
     required: list[str],
     where: str,
-) -> tuple[bool, bool]:
-    """Add the properties of the request body; return whether it is one argument, and is sent empty."""
+) -> tuple[OpenApiBody, bool, bool]:
+    """Add the properties of the request body.
+
+    Return how it is written, whether it is one argument, and whether it is sent empty.
+    """
     body = _deref(document, operation.get("requestBody", {}), where)
     if not body:
-        return False, False
-    content = body.get("content", {})
-    if "application/json" not in content:
-        raise InputError("only JSON bodies can be expressed", where=f"{where}/requestBody")
-    schema = _inline(document, content["application/json"].get("schema", {}), where)
+        return OpenApiBody(), False, False
+    written, declared = parse_body(body.get("content", {}), f"{where}/requestBody")
+    schema = _inline(document, declared, where)
     _drop_read_only(schema)
     parts, needed = schema.get("properties") or {}, schema.get("required", [])
     is_plain = schema.get("type") == "object" and not (_OBJECT_KEYWORDS & schema.keys())
@@ -385,13 +391,13 @@ def _body(
     if parts and is_plain and parts.keys() >= {*needed} and not (parts.keys() & properties.keys()):
         properties |= parts
         required += needed
-        return False, bool(body.get("required"))
+        return written, False, bool(body.get("required"))
     if _BODY in properties:
         raise InputError("a parameter is called like the body", where=f"{where}/requestBody")
     properties[_BODY] = schema
     if body.get("required"):
         required.append(_BODY)
-    return True, False
+    return written, True, False
 
 
 def _drop_read_only(schema: Any, hidden: frozenset[str] = frozenset()) -> None:

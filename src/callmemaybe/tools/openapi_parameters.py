@@ -2,14 +2,15 @@
 
 The styles are those of RFC 6570, as OpenAPI 3.1.1 defines them (section 4.8.12); earlier versions print
 some of the examples differently, but refer to the same RFC. What no version defines (arrays in arrays, a
-value that contains the separator) is an error.
+value that contains the separator) is an error, but for what is inside of a deepObject: services that have that
+style (Stripe's, say) read ``a[b][c]=1`` and ``a[0]=1``, as PHP, Rails and ``qs`` do.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -72,6 +73,8 @@ class OpenApiParameter:
         """
         if self.is_json:
             return self._part(self._encode(_json(value, self.location)))
+        if self.style == "deepObject" and isinstance(value, Mapping | list | tuple):
+            return "&".join(self._of_deep_object(quote(self.name, safe=""), value)) or None
         if isinstance(value, Mapping):
             parts = self._of_object([(key, one) for key, one in value.items() if one is not None])
         elif isinstance(value, list | tuple):
@@ -88,8 +91,6 @@ class OpenApiParameter:
 
     def _of_object(self, members: Sequence[tuple[str, Any]]) -> list[str]:
         pairs = [(self._key(key), self._item(value)) for key, value in members]
-        if self.style == "deepObject":
-            return [f"{quote(self.name, safe='')}%5B{key}%5D={item}" for key, item in pairs]
         if self.explode:
             # RFC 6570, 3.2.7: a name without a value has no `=`.
             bare = self.style == "matrix"
@@ -98,12 +99,22 @@ class OpenApiParameter:
         return [self._part(_STYLES[self.style].within.join(flat))] if flat else []
 
     def _of_array(self, members: Sequence[Any]) -> list[str]:
-        if self.style == "deepObject":
-            raise self._error("the style deepObject is for objects")
         items = [self._item(one) for one in members]
         if self.explode:
             return [self._part(item) for item in items]
         return [self._part(_STYLES[self.style].within.join(items))] if items else []
+
+    def _of_deep_object(self, prefix: str, value: Any) -> Iterator[str]:
+        """Yield each value inside of an object or array, with the way to it in brackets."""
+        if not isinstance(value, Mapping | list | tuple):
+            if value is not None:
+                yield f"{prefix}={self._encode(_text(value))}"
+            return
+        members = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, one in members:
+            if "[" in str(key) or "]" in str(key):
+                raise self._error(f"the key {key!r} holds what ends a key")
+            yield from self._of_deep_object(f"{prefix}%5B{self._encode(str(key))}%5D", one)
 
     def _part(self, encoded: str) -> str:
         """Return an encoded value, after the name if the style has names."""
@@ -125,11 +136,7 @@ class OpenApiParameter:
 
     def _key(self, key: str) -> str:
         encoded = self._item(key)
-        if self.style == "deepObject":
-            wrong = "[" in key or "]" in key
-        else:
-            wrong = self.explode and "=" in encoded
-        if wrong:
+        if self.explode and "=" in encoded:
             raise self._error(f"the key {key!r} holds what ends a key")
         return encoded
 
