@@ -392,6 +392,7 @@ def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             "/tools",
             'look {"place": "home"}',
             "gibberish",
+            "x" * 1_000_001,
             act % "one",
             "n",
             act % "two",
@@ -421,7 +422,7 @@ def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0, out
     assert Path("log").read_text().split() == ["three", "five", "six"]
     for words in ("look (read): Look somewhere.", '"nothing at home"', "no function fits",
-                  "denied: denied by approver (nothing happened)", "cancelled", "90% sure"):  # fmt: skip
+                  "denied: denied by approver (nothing happened)", "cancelled", "90% sure", "the prompt has 1,000,001 characters"):  # fmt: skip
         assert words in out, (words, out)
 
 

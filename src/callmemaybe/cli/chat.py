@@ -39,6 +39,7 @@ from callmemaybe.cli.options import (
     ToolsOption,
 )
 from callmemaybe.cli.process import printable
+from callmemaybe.cli.prompts import length_problem
 from callmemaybe.cli.tools import ToolChoice, shown_to_model
 from callmemaybe.errors import CallMeMaybeError
 
@@ -150,6 +151,9 @@ class ChatSession:
             typer.echo(_HELP)
 
     def _turn(self, line: str, runner: asyncio.Runner, gateway: Gateway, run: Run) -> None:
+        if problem := length_problem(line):
+            typer.echo(problem)
+            return
         run.add_user_message(line)
         offers = gateway.offers(run)
         if not offers:
