@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from callmemaybe.cli.defaults import VARIABLES
 from callmemaybe.cli.main import app
 from callmemaybe.cli.process import ExitCode
 from callmemaybe.conversation.state import TRANSITIONS, ConversationState, diagram, may_follow
@@ -32,6 +33,30 @@ options with those of Python and of the server.
 """
 
 
+DEFAULTS = """## Defaults of your own
+
+What is typed goes before a variable of the environment, that before a file, that before the default above. The file is
+`~/.config/callmemaybe/config.toml` (on Windows in `%APPDATA%`), or what `CALLMEMAYBE_CONFIG` names; set and empty,
+none is read. A key is an option without its dashes, and holds for every command that has it; a table holds for one
+command:
+
+```toml
+model = "onnx-community/Qwen3-0.6B-ONNX:q4"
+tools = ["tools.py", "mcp:npx -y @modelcontextprotocol/server-filesystem ."]
+
+[serve]
+port = 8000
+
+[audit.list]
+limit = 10
+```
+
+The variables are VARIABLES; of several values each is on a line of its own, and a flag is `true` or `false`. `check` looks
+at the tools that are typed. No file in the folder where you work is read unless you name it: whoever wrote it would choose
+where your requests go and what runs without asking. `callmemaybe config` shows what is set, and by what.
+"""
+
+
 def command_line() -> str:
     """Return the reference of all commands, their options, and the exit codes."""
     group: Any = typer.main.get_command(app)
@@ -40,6 +65,8 @@ def command_line() -> str:
         parts.append(f"## callmemaybe {name}\n\n{command.help}\n")
         if rows := [_option(parameter) for parameter in command.params]:
             parts.append(_table(("option", "default", "what it does"), rows))
+    variables = ", ".join(f"`CALLMEMAYBE_{name.upper().replace('-', '_')}`" for name in VARIABLES)
+    parts.append(DEFAULTS.replace("VARIABLES", variables))
     codes = [(str(int(code)), code.meaning) for code in ExitCode]
     parts.append("## Exit codes\n\n" + _table(("code", "meaning"), codes))
     return "\n".join(parts)

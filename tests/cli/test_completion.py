@@ -41,6 +41,19 @@ def test_formats_are_completed(tmp_path: Path) -> None:
     assert "nano" not in completed("callmemaybe formats h", tmp_path)
 
 
+def test_names_of_tools_are_completed_without_running_code(tmp_path: Path) -> None:
+    """For --only and --skip, of the files of definitions that --tools names; a Python file is not run."""
+    functions = tmp_path / "f.json"
+    functions.write_text('[{"name": "add", "parameters": {}}, {"name": "about", "parameters": {}}]')
+    code = tmp_path / "t.py"
+    code.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    asked = f"callmemaybe call x --tools {functions} --tools {code}"
+    assert completed(f"{asked} --only a", tmp_path) == ["add", "about"]
+    assert completed(f"{asked} --skip ad", tmp_path) == ["add"]
+    assert completed("callmemaybe run --only a", tmp_path) == []
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("shell", "mark"), [("bash", "complete_bash"), ("zsh", "#compdef"), ("fish", "complete_fish")]
 )

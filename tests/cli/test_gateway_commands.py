@@ -51,9 +51,10 @@ def test_exec_approve_and_redeliver(cli: Any) -> None:
     code, listed = cli("approvals", "list")
     approval = listed.split()[0]
     assert (code, "act" in listed) == (0, True)
-    assert cli("approvals", "approve", approval, "--by", "ada")[0] == 0
+    assert cli("approvals", "approve", approval[:9], "--by", "ada")[0] == 0
     assert cli("approvals", "approve", approval)[0] == 2
     assert cli("approvals", "deny", "nope")[0] == 2
+    assert cli("approvals", "deny", "")[0] == 2
     code, first = exec_(cli, *arguments)
     assert code == 0
     code, again = exec_(cli, *arguments)
@@ -385,7 +386,7 @@ def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import callmemaybe.caller
 
     monkeypatch.setattr(callmemaybe.caller, "Caller", Fake)
-    monkeypatch.setattr(callmemaybe.caller, "load_model", lambda name: name)
+    monkeypatch.setattr(callmemaybe.caller, "load_model", lambda name, **_: name)
     act = 'act {"path": "log", "text": "%s"}'
     script = iter(
         [

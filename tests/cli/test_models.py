@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
-from fnmatch import fnmatch
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from callmemaybe.cli.listings import ENGINES, KNOWN
 from callmemaybe.cli.main import main
 from callmemaybe.models import variants_in
+from tests.models import hub
 from tests.models.test_model_files import COMMUNITY, GGUF, SIDE, TORCH
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -59,7 +61,7 @@ def test_what_is_cached_is_listed_as_it_is_named(
     text = said(capsys, "--cache", str(tmp_path))
     assert "nano" in text
     assert "org/gguf:q4_0" in text
-    assert "hf download" in text
+    assert "callmemaybe models pull" in text
 
 
 def test_no_cache_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,16 +72,38 @@ def test_no_cache_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(found["engines"]) == len(ENGINES)
 
 
-def test_commands_fetch_one_variant() -> None:
-    """A command fetches what its name loads, and no other variant beside it."""
+def test_known_models_are_named_as_they_are_pulled() -> None:
+    """Each command names a variant that a repository of its kind has."""
     listings = {".onnx": COMMUNITY, ".gguf": GGUF, ".safetensors": TORCH}
     for one in KNOWN:
-        words = shlex.split(one.command)
-        assert words[:3] == ["hf", "download", one.name.partition(":")[0]]
-        patterns = [words[at + 1] for at, word in enumerate(words) if word == "--include"]
-        present = listings[one.runs]
-        fetched = [name for name in present if any(fnmatch(name, p) for p in patterns)]
-        needed = dict(variants_in(fetched))[one.name.partition(":")[2].lower()]
-        assert set(needed) <= set(fetched)
-        others = {".onnx": 1, ".gguf": 1, ".safetensors": 3}[one.runs]
-        assert len(variants_in(fetched)) == others
+        assert one.command == f"callmemaybe models pull {one.name}"
+        assert one.name.partition(":")[2].lower() in dict(variants_in(listings[one.runs]))
+
+
+def test_pull_fetches_one_variant_and_needs_no_hub_afterwards(tmp_path: Path) -> None:
+    """The files that --model reads are there, and no other variant's; a later pull without the hub finds them."""
+    repository, cache = tmp_path / "repository", tmp_path / "cache"
+    for name in ("config.json", "tokenizer.json", "onnx/model_q4.onnx", "onnx/model_fp16.onnx"):
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{{}}{' ' * len(name)}")  # no two of one content
+    server = hub.Hub(repository)
+
+    def pulled(name: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "callmemaybe", "models", "pull", name, "--cache", str(cache)]
+        place = os.environ | {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0"}
+        return subprocess.run(words, env=place, capture_output=True, text=True, check=False)
+
+    done = pulled("org/tiny:q4")
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.rpartition(" is in ")[2].strip())
+    assert sorted(server.downloaded) == ["config.json", "onnx/model_q4.onnx", "tokenizer.json"]
+    assert (folder / "onnx" / "model_q4.onnx").exists()
+    wrong = pulled("org/tiny:q3")
+    assert (wrong.returncode, wrong.stdout) == (3, "")
+    assert "has no variant 'q3'" in wrong.stderr
+    server.server.shutdown()
+    server.server.server_close()
+    assert pulled("org/tiny:q4").stdout == done.stdout
+    assert pulled("org/other").returncode == 3
+    assert "nano is part of the package" in pulled("nano").stdout

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from callmemaybe.caller import Caller, load_model
+from callmemaybe.cli.main import main
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.models.remote import DIALECTS, RemoteModel
@@ -325,3 +327,25 @@ def test_what_a_server_cannot_do_is_refused() -> None:
         Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, decoding=DecodingConfig(beam=2))
     with pytest.raises(InputError, match="plain JSON"):
         Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, format="hermes")
+
+
+def test_a_check_asks_once_and_needs_no_list_of_models() -> None:
+    """A server that answers anything but a refusal of the key is there; one that is away, or refuses it, is told."""
+    with server(saying(ADD)) as (address, asked):
+        remote(address).check()
+        remote(address.removesuffix("v1") + "other?dialect=openai#m").check()
+        assert asked == []
+    with pytest.raises(ModelError, match="cannot be reached"):
+        remote(address, tries=1).check()
+
+
+def test_a_refused_key_ends_a_batch(tmp_path: Path) -> None:
+    """No other prompt fares better, so the run ends with what is done, instead of one failure for each."""
+    with server(lambda *_: (401, {"error": "who are you?"})) as (address, asked):
+        (tmp_path / "p.json").write_text('["Add 2 and 3", "Add 4 and 5"]')
+        (tmp_path / "f.json").write_text(json.dumps(TOOLS[:1]))
+        words = ["run", "-f", "f.json", "-i", "p.json", "-o", "o.json", "-m", f"{address}#m"]
+        with chdir(tmp_path), pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 3
+        assert len(asked) == 1

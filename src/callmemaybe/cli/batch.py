@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from callmemaybe.cli.prompts import PromptRow, length_problem
 from callmemaybe.cli.results import ResultFile, ResultRecord
-from callmemaybe.errors import CallMeMaybeError
+from callmemaybe.errors import CallMeMaybeError, UpstreamError
 from callmemaybe.tools import ToolSpec
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class PromptRunner:
             outcome = call()
             return BatchRow(row.index, self._record(row.prompt, outcome), outcome)
         except CallMeMaybeError as error:
+            if isinstance(error, UpstreamError) and error.kind == "key":
+                raise  # no other prompt fares better where the key or the model is refused
             return BatchRow(row.index, ResultRecord(row.prompt, None, failure=str(error)))
         except Exception as error:
             failure = f"{type(error).__name__}: {error}".strip().split("\n", 1)[0]

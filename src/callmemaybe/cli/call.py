@@ -14,6 +14,7 @@ import typer
 
 from callmemaybe.cli.gateway import DEFAULT_LEDGER, Db, Secrets, Yes, opened_ledger, verdicts
 from callmemaybe.cli.inputs import read_secrets
+from callmemaybe.cli.model import loaded_model
 from callmemaybe.cli.options import (
     AllowPrivateOption,
     BaseUrlOption,
@@ -129,7 +130,7 @@ def _read_request(text: str | None, file: Path | None) -> tuple[str, str]:
 
 def call_once(options: CallOptions) -> ExitCode:
     """Ask the model, print the call (and run it), and return the exit code."""
-    from callmemaybe.caller import Caller, load_model
+    from callmemaybe.caller import Caller
     from callmemaybe.generation.config import DecodingConfig
     from callmemaybe.wire.grounding import GroundingConfig
 
@@ -137,7 +138,7 @@ def call_once(options: CallOptions) -> ExitCode:
     values = read_secrets(options.secrets)
     with options.tools.load_runnable() if options.runs else options.tools.load() as tools:
         caller = Caller(
-            load_model(options.model),
+            loaded_model(options.model),
             shown_to_model(tools.specs),
             no_call=options.no_call is NoCall.ALLOW,
             decoding=DecodingConfig(max_tokens=options.max_tokens),

@@ -25,6 +25,7 @@ from callmemaybe.cli.gateway import (
     verdicts,
 )
 from callmemaybe.cli.inputs import read_secrets
+from callmemaybe.cli.model import loaded_model
 from callmemaybe.cli.options import (
     AllowPrivateOption,
     BaseUrlOption,
@@ -79,7 +80,6 @@ def chat(
     """Talk to a model that calls your tools; each call is shown before it runs."""
     import asyncio
 
-    from callmemaybe.caller import load_model
     from callmemaybe.gateway import Gateway
 
     policy, secret_values = verdicts(yes), read_secrets(secrets)
@@ -89,7 +89,7 @@ def chat(
     # One event loop for the whole session: the gateway's tasks outlive a cancelled turn.
     opened = opened_ledger(db, anchors, command=anchor_command, each=anchor_calls, create=True)
     with loaded, opened as ledger, asyncio.Runner() as runner:
-        session = ChatSession(load_model(model), order, ground, now)
+        session = ChatSession(loaded_model(model), order, ground, now)
         gateway = Gateway(
             loaded, store=ledger, verdicts=policy, secrets=secret_values, approver=session.ask
         )

@@ -1,9 +1,14 @@
-"""What a shell may complete: names of models and of wire formats. It is asked at each key, so nothing heavy is imported."""
+"""What a shell may complete: names of models, of wire formats and of tools.
+
+It is asked at each key, so nothing heavy is imported, no code of a tools file is run, and nothing is fetched.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+import typer
 
 
 def model_names(incomplete: str) -> list[str]:
@@ -19,6 +24,24 @@ def model_names(incomplete: str) -> list[str]:
         one.removeprefix(prefix).replace("--", "/", 1) for one in folders if one.startswith(prefix)
     )
     return [name for name in ("nano", *cached) if name.startswith(incomplete)]
+
+
+def tool_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of tools that begin with ``incomplete``, of the JSON and YAML files that --tools names."""
+    from callmemaybe.errors import CallMeMaybeError
+    from callmemaybe.sources import load_tools
+
+    found: list[str] = []
+    for source in context.params.get("tools") or ():
+        path = Path(source)
+        if path.suffix.lower() not in {".json", ".yaml", ".yml"} or not path.is_file():
+            continue
+        try:
+            with load_tools(source) as loaded:
+                found += [spec.name for spec in loaded.specs]
+        except CallMeMaybeError:
+            continue
+    return [name for name in found if name.startswith(incomplete)]
 
 
 def format_names(incomplete: str) -> list[str]:

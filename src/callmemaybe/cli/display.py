@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
@@ -69,6 +70,8 @@ class ProgressBar:
             self._progress.update(self._task, advance=1, description=description)
 
 
+#: Seconds between two lines of progress where no bar can move.
+_PAUSE = 10.0
 #: A longer table loses its middle; the result file has all rows.
 _MAX_ROWS = 120
 _WIDTH_OF_FILES = 160
@@ -87,9 +90,19 @@ class RunDisplay:
     """The display of one run over ``total`` prompts."""
 
     def __init__(
-        self, total: int, *, verbose: bool, quiet: bool, results_on_stdout: bool = False
+        self,
+        total: int,
+        *,
+        verbose: bool,
+        quiet: bool,
+        results_on_stdout: bool = False,
+        only_failed: bool = False,
+        has_table: bool = True,
     ) -> None:
         self._total = total
+        self._only_failed = only_failed
+        self._has_table = has_table
+        self._done, self._told = 0, time.monotonic()
         self._verbose = verbose
         self._quiet = quiet
         self._err = console(sys.stderr)
@@ -112,13 +125,18 @@ class RunDisplay:
             self._bar.advance(f"{printable(_call(row), 48):<48}")
         if self._quiet:
             return
-        if self._verbose or not self._bar.is_visible:
+        self._done += 1
+        if self._verbose and (row.record.failure or not self._only_failed):
             line = Text(f"[{row.index + 1}/{self._total}] ")
             line.append(printable(_call(row)), "red" if row.record.failure else "bold")
             line.append(_measurements(row), "dim")
             self._err.print(line, soft_wrap=True)
         if row.record.failure and row.details and self._verbose:
             self._err.print(Text(printable_lines(row.details)), soft_wrap=True)
+        # Where no bar moves, a line now and then; the table has each result once.
+        if not self._bar.is_visible and time.monotonic() - self._told >= _PAUSE:
+            self._told = time.monotonic()
+            self.message(f"{self._done} of {self._total} done")
 
     def step(self, index: int, step: Step, prompt: str) -> None:
         """Show one decoding step: its text, how many tokens were allowed, and the likeliest of them."""
@@ -139,8 +157,10 @@ class RunDisplay:
         self._err.print(Text("    so far   " + printable(so_far[-200:]), "dim"), soft_wrap=True)
 
     def table(self, rows: Sequence[BatchRow]) -> None:
-        """Print the table of all results."""
-        if self._quiet:
+        """Print the table of all results, or of those that failed."""
+        if self._only_failed:
+            rows = [row for row in rows if row.record.failure]
+        if self._quiet or not self._has_table or (self._only_failed and not rows):
             return
         table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
         narrow: dict[str, Any] = {"justify": "right", "no_wrap": True}

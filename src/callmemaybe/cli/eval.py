@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from callmemaybe.cli.files import check_writable, write_atomically
+from callmemaybe.cli.model import loaded_model
 from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.errors import InputError, WriteError
@@ -164,7 +165,6 @@ def _cases(options: EvalOptions) -> list[Case]:
 
 
 def _runner(options: EvalOptions) -> EvalRunner:
-    from callmemaybe.caller import load_model
     from callmemaybe.evals.runner import EvalRunner, EvalSettings
     from callmemaybe.generation.config import DecodingConfig
 
@@ -174,7 +174,7 @@ def _runner(options: EvalOptions) -> EvalRunner:
     }
     may_decline = options.no_call is NoCall.ALLOW
     return EvalRunner(
-        load_model(options.model), EvalSettings(may_decline, options.unconstrained, settings)
+        loaded_model(options.model), EvalSettings(may_decline, options.unconstrained, settings)
     )
 
 

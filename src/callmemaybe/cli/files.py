@@ -10,6 +10,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from callmemaybe.cli.process import discard, stdout_is_closed
 from callmemaybe.errors import InputError, WriteError
@@ -93,6 +94,14 @@ def _print(text: str) -> None:
         with contextlib.suppress(OSError):
             discard(sys.stdout)
         raise WriteError(f"standard output: cannot be written: {failure_reason(error)}") from error
+
+
+def open_for_append(path: Path) -> IO[bytes]:
+    """Open a file whose writes reach the system at once; "-" is standard output. Raises OSError."""
+    if is_standard(path):
+        sys.stdout.flush()
+        return open(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    return path.open("ab", buffering=0)
 
 
 def same_file(first: Path, second: Path) -> bool:

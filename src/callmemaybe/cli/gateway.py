@@ -595,7 +595,9 @@ def list_approvals(
 
 @approvals.command()
 def approve(
-    approval: Annotated[str, typer.Argument(help="The id of the approval.")],
+    approval: Annotated[
+        str, typer.Argument(help="The id of the approval, or the beginning of it.")
+    ],
     tools: ToolsOption = [],  # noqa: B006 - typer copies it
     only: OnlyOption = [],  # noqa: B006 - typer copies it
     skip: SkipOption = [],  # noqa: B006 - typer copies it
@@ -613,10 +615,10 @@ def approve(
     loaded = _loaded(ToolChoice(tools, only, skip, allow_private, base_url))
     values = read_secrets(secrets)
     with loaded or contextlib.nullcontext():
-        _decide(db, approval, "approved", by, again=bool(tools))
+        decided = _decide(db, approval, "approved", by, again=bool(tools))
         if loaded is None:
             return
-        answers = _resume(db, approval, loaded, values)
+        answers = _resume(db, decided, loaded, values)
         raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
 
 
@@ -650,7 +652,9 @@ def _resume(
 
 @approvals.command()
 def deny(
-    approval: Annotated[str, typer.Argument(help="The id of the approval.")],
+    approval: Annotated[
+        str, typer.Argument(help="The id of the approval, or the beginning of it.")
+    ],
     by: By = "",
     db: Db = DEFAULT_LEDGER,
 ) -> None:
@@ -658,11 +662,12 @@ def deny(
     _decide(db, approval, "denied", by)
 
 
-def _decide(db: str, approval: str, decision: str, by: str, *, again: bool = False) -> None:
-    """Record a decision; ``again``: the same decision may have been recorded before."""
+def _decide(db: str, start: str, decision: str, by: str, *, again: bool = False) -> str:
+    """Record a decision and return the approval's id; ``again``: the same one may have been recorded before."""
     from callmemaybe.gateway.store import DecideApproval
 
     with opened_ledger(db) as ledger:
+        approval = _approval_id(ledger, start)
         now = ledger.backend.now()
         decider = by or _user_name()
         decided, stands = ledger.send_and_wait(DecideApproval(approval, decision, decider, now))
@@ -672,6 +677,20 @@ def _decide(db: str, approval: str, decision: str, by: str, *, again: bool = Fal
         what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
         raise InputError(f"it is {what} already", where=approval)
     typer.echo(f"{decision}: {printable(stands.tool)} {printable(stands.arguments)}", err=again)
+    return approval
+
+
+def _approval_id(ledger: Ledger, start: str) -> str:
+    """Return the id of the approval that begins with ``start``; raise InputError if there is not exactly one."""
+    every = [one.id for one in ledger.backend.read_approvals(pending_only=False)]
+    found = [one for one in every if one == start] or [
+        one for one in every if one.startswith(start)
+    ]
+    if not found or not start:
+        raise InputError("there is no such approval", where=start)
+    if len(found) > 1:
+        raise InputError(f"{len(found)} approvals have an id that starts so", where=start)
+    return found[0]
 
 
 def _facts(record: str) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from callmemaybe.cli.files import failure_reason, is_stream, write_atomically
+from callmemaybe.cli.files import failure_reason, is_stream, open_for_append, write_atomically
 from callmemaybe.cli.lock import keep_aside
 from callmemaybe.cli.prompts import PromptPlace, PromptRow, PromptSource, file_fingerprint
 from callmemaybe.cli.results import ResultRecord, ResultSettings, is_valid, notes_path
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import dumps, dumps_string, loads
-from callmemaybe.sources.texts import read_text
+from callmemaybe.sources.texts import is_standard, read_text
 from callmemaybe.tools import ToolSpec
 
 #: Saving may take at most about this share of the time.
@@ -210,7 +210,7 @@ class LineFile:
 
     def _open(self) -> None:
         try:
-            self._file = self.path.open("ab", buffering=0)
+            self._file = open_for_append(self.path)
             self._bytes = 0 if self.is_stream else os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise self._failure(error) from error
@@ -254,7 +254,8 @@ class LineFile:
         kept = (
             "" if self.is_stream else f"; {self.place.rows:,} results are in it, --resume continues"
         )
-        return WriteError(f"{self.path}: cannot be written: {failure_reason(error)}{kept}")
+        name = "standard output" if is_standard(self.path) else self.path
+        return WriteError(f"{name}: cannot be written: {failure_reason(error)}{kept}")
 
     # --- prompts that failed -------------------------------------------------------------------------
 

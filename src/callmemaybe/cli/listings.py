@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from callmemaybe.cli.completion import format_names
+from callmemaybe.cli.process import printable
 from callmemaybe.tools import ToolCall, ToolSpec
 
 
@@ -24,20 +25,16 @@ class EnginePackage(NamedTuple):
 
 
 class PublishedModel(NamedTuple):
-    """A published model: its name here, its size on disk, the files that it is run from."""
+    """A published model: its name here, its size on disk, the kind of files that it is run from."""
 
     name: str
     gigabytes: float
     runs: str
-    #: File patterns to fetch; the rest of such a repository is other variants.
-    patterns: tuple[str, ...]
 
     @property
     def command(self) -> str:
         """The command that downloads exactly this variant."""
-        repository = self.name.partition(":")[0]
-        wanted = (*self.patterns, "*.json", "*.jinja")
-        return f"hf download {repository} " + " ".join(f'--include "{one}"' for one in wanted)
+        return f"callmemaybe models pull {self.name}"
 
 
 ENGINES = (
@@ -49,23 +46,29 @@ ENGINES = (
 # Sizes follow from the shape (28 layers, 1,024 wide, 151,936 tokens) and the bits of each form; the
 # 4-bit ONNX file is the larger for its embedding, which stays in float32 there.
 KNOWN = (
-    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:q4", 0.9, ".onnx", ("onnx/model_q4.onnx*",)),
-    PublishedModel(
-        "onnx-community/Qwen3-0.6B-ONNX:q4f16", 0.6, ".onnx", ("onnx/model_q4f16.onnx*",)
-    ),
-    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:fp32", 2.4, ".onnx", ("onnx/model.onnx*",)),
-    PublishedModel("Qwen/Qwen3-0.6B-GGUF:Q8_0", 0.64, ".gguf", ("*Q8_0.gguf",)),
-    PublishedModel("Qwen/Qwen3-0.6B:bf16", 1.5, ".safetensors", ("*.safetensors",)),
+    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:q4", 0.9, ".onnx"),
+    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:q4f16", 0.6, ".onnx"),
+    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:fp32", 2.4, ".onnx"),
+    PublishedModel("Qwen/Qwen3-0.6B-GGUF:Q8_0", 0.64, ".gguf"),
+    PublishedModel("Qwen/Qwen3-0.6B:bf16", 1.5, ".safetensors"),
 )
 
 
-def models(
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder of downloaded models (default: the hub's cache).")
-    ] = None,
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder of downloaded models (default: the hub's cache).")
+]
+models = typer.Typer()
+
+
+@models.callback(invoke_without_command=True)
+def list_models(
+    context: typer.Context,
+    cache: Cache = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the installed and the downloaded models, and how to download more."""
+    if context.invoked_subcommand is not None:
+        return
     found = {
         "installed": [_embedded()],
         "cached": list(_cached(cache)),
@@ -84,6 +87,22 @@ def models(
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     _print(found)
+
+
+@models.command()
+def pull(
+    name: Annotated[
+        str, typer.Argument(help='The model, as --model names it: "org/name:variant".')
+    ],
+    cache: Cache = None,
+) -> None:
+    """Download the files of a model that --model NAME reads, and no other variant's."""
+    from callmemaybe.models import fetch
+
+    if name == "nano":
+        typer.echo("nano is part of the package")
+        return
+    typer.echo(f"{printable(name)} is in {fetch(name, cache=cache)}")
 
 
 def _embedded() -> dict[str, Any]:
@@ -187,7 +206,7 @@ def formats(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    app.command()(models)
+    app.add_typer(models, name="models")
     app.command()(formats)
 
 

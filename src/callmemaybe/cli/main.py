@@ -12,7 +12,9 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from callmemaybe.cli import call, chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
+from callmemaybe.cli import call, chat, check, defaults, gateway, listings, options, serve, trace
+from callmemaybe.cli import eval as evaluation
+from callmemaybe.cli.help import CommandWithExamples, GroupWithExamples
 from callmemaybe.cli.process import (
     STREAM_NAMES,
     ExitCode,
@@ -57,8 +59,11 @@ callmemaybe --help lists all commands, and callmemaybe COMMAND --help the option
 
 DEFAULT_FUNCTIONS = Path("data/input/functions_definition.json")
 
+DEFAULT_OUTPUT = Path("data/output/function_calling_results.json")
+
 app = typer.Typer(
     name="callmemaybe",
+    cls=GroupWithExamples,
     help="Turn natural language into reliable function calls.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -74,6 +79,16 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _with_examples(group: typer.Typer) -> None:
+    """Let the help of each command end with its examples."""
+    for command in group.registered_commands:
+        command.cls = CommandWithExamples
+    for inner in group.registered_groups:
+        inner.cls = GroupWithExamples
+        if inner.typer_instance is not None:
+            _with_examples(inner.typer_instance)
+
+
 @app.callback(invoke_without_command=True)
 def _program(
     context: typer.Context,
@@ -87,10 +102,15 @@ def _program(
     """Turn natural language into reliable function calls."""
     if context.invoked_subcommand is None:
         typer.echo(_BEGIN)
+        return
+    if not {"-h", "--help"} & {*sys.argv}:  # help is there whatever the file of defaults holds
+        context.obj = defaults.read_defaults(context.command)
+        context.default_map = context.obj.values
 
 
 @app.command()
 def run(
+    context: typer.Context,
     functions_definition: options.FunctionsOption = None,
     tools: options.ToolsOption = [],  # noqa: B006 - typer copies it
     only: options.OnlyOption = [],  # noqa: B006 - typer copies it
@@ -98,7 +118,8 @@ def run(
     allow_private: options.AllowPrivateOption = False,
     base_url: options.BaseUrlOption = None,
     input_: options.PromptsOption = Path("data/input/function_calling_tests.json"),
-    output: options.OutputOption = Path("data/output/function_calling_results.json"),
+    output: options.OutputOption = None,
+    layout: options.LayoutOption = None,
     model: options.ModelOption = "nano",
     max_tokens: options.MaxTokensOption = 512,
     temperature: options.TemperatureOption = 0.0,
@@ -121,22 +142,29 @@ def run(
     ray: options.RayOption = None,
     prompt_key: options.PromptKeyOption = "prompt",
     prefix_cache: options.PrefixCacheOption = None,
+    only_failed: options.OnlyFailedOption = False,
     verbose: options.VerboseOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Turn a file of prompts into a file of calls: one for each prompt, in order."""
     named = [str(functions_definition)] if functions_definition else []
+    source = context.get_parameter_source("tools")
+    if named and source is not None and source.name == "DEFAULT_MAP":
+        tools = []  # what is typed goes before a default, under either name
     sources = [*named, *tools] or [str(DEFAULT_FUNCTIONS)]
+    written = output or (Path("-") if layout else DEFAULT_OUTPUT)
     chosen = RunOptions(
-        ToolChoice(sources, only, skip, allow_private, base_url), input_, output, model, max_tokens,
+        ToolChoice(sources, only, skip, allow_private, base_url), input_, written, model, max_tokens,
         SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground, now,
         logprobs, batch, prefix_cache, verbose, quiet, trace, resume, workers, ray, prompt_key,
+        layout, only_failed,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 
 
-for module in (call, gateway, chat, listings, check, serve, trace, eval):
+for module in (call, gateway, chat, listings, check, serve, trace, evaluation, defaults):
     module.register(app)
+_with_examples(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -157,7 +185,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         # Of a mistake in a command's options, the command's own help.
         context = getattr(error, "ctx", None)
         program = context.command_path if context is not None else "callmemaybe"
-        return _fail(f"{error.format_message().rstrip('.')}; see {program} --help", error.exit_code)
+        message = error.format_message().rstrip(".")
+        known = context.find_object(defaults.Defaults) if context is not None else None
+        origin = known.origin_of(error) if known is not None else None
+        if origin is not None:
+            message += f" (set by {origin})"
+        return _fail(f"{message}; see {program} --help", error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return _fail("stopped", ExitCode.INTERRUPTED)
     except StopRequested as stopped:

@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from callmemaybe.cli.completion import model_names
+from callmemaybe.cli.completion import model_names, tool_names
+from callmemaybe.cli.layouts import ResultLayout
 
 
 class NoCall(StrEnum):
@@ -109,6 +110,7 @@ OnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="NAME",
+        autocompletion=tool_names,
         help="Of --tools take only these, by name or pattern (pets*); may be repeated.",
     ),
 ]
@@ -117,6 +119,7 @@ SkipOption = Annotated[
     typer.Option(
         "--skip",
         metavar="NAME",
+        autocompletion=tool_names,
         help="Of --tools leave out these, by name or pattern; may be repeated.",
     ),
 ]
@@ -140,12 +143,23 @@ PromptsOption = Annotated[
     typer.Option("--input", "-i", help='Prompts: a JSON list, or JSON lines; "-": standard input.'),
 ]
 OutputOption = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--output",
         "-o",
-        help='File for the calls: .jsonl is appended to, others are replaced atomically; "-": standard output.',
+        help='File for the calls: .jsonl is appended to, others are replaced atomically; "-": standard '
+        "output, which is what --format alone means; without either: "
+        "data/output/function_calling_results.json.",
     ),
+]
+LayoutOption = Annotated[
+    ResultLayout | None,
+    typer.Option(
+        "--format", help="How the calls are written; default: as --output ends, else json."
+    ),
+]
+OnlyFailedOption = Annotated[
+    bool, typer.Option("--only-failed", help="Show only prompts without a call; all are written.")
 ]
 ModelOption = Annotated[
     str,

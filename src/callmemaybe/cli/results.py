@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,8 +95,15 @@ def notes_path(path: Path) -> Path:
 class ResultFile:
     """The result file at ``path`` and its notes."""
 
-    def __init__(self, path: Path, settings: ResultSettings) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: ResultSettings,
+        text: Callable[[Sequence[ResultRecord]], str] | None = None,
+    ) -> None:
         self.path = path
+        #: Another form than the array, which no run resumes from.
+        self._text = text
         #: A stream is written once, at the end: it cannot be replaced, nor resumed from.
         self.is_stream = is_stream(path)
         self.notes_path = notes_path(path)
@@ -108,11 +115,11 @@ class ResultFile:
         A gap (possible only when a resumed run was interrupted) becomes a null record, listed as missing.
         """
         end = max((i for i, record in enumerate(records, 1) if record is not None), default=0)
-        body = _body(
+        body = (self._text or array_text)(
             [record or ResultRecord(prompts[i], None) for i, record in enumerate(records[:end])]
         )
         write_atomically(self.path, body)
-        if self.is_stream:
+        if self.is_stream or self._text is not None:
             return
         notes = {
             "results": _hash(body),
@@ -137,6 +144,11 @@ class ResultFile:
             raise InputError(
                 "cannot be resumed from", where=f"--output {self.path}", hint="name a file"
             )
+        if self._text is not None:
+            raise InputError(
+                "results of this form cannot be resumed from", where="--resume",
+                hint="write json or jsonl",
+            )  # fmt: skip
         if not self.path.is_file():
             return ResumedResults({}, "nothing to resume from: there is no result file yet")
         text = read_text(self.path)
@@ -174,7 +186,8 @@ class ResultFile:
         return value if isinstance(value, dict) else {}
 
 
-def _body(records: Sequence[ResultRecord]) -> str:
+def array_text(records: Sequence[ResultRecord]) -> str:
+    """Return the JSON array of all results."""
     return "[\n" + ",\n".join(record.text() for record in records) + "\n]\n" if records else "[]\n"
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from callmemaybe.cli.batch import BatchJob, BatchRow, PromptRunner, RowMaker, lost_row
 from callmemaybe.cli.files import check_writable, is_stream, named_output, same_file
 from callmemaybe.cli.inputs import read_prompts
+from callmemaybe.cli.layouts import TEXTS, ResultLayout
 from callmemaybe.cli.lines import LineFile, ResumedLines
 from callmemaybe.cli.lock import lock_path, locked
+from callmemaybe.cli.model import loaded_model
 from callmemaybe.cli.options import GroundMode, KeyOrder, NameChoiceMode, NoCall
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.cli.prompts import PromptSource, open_prompts
@@ -94,6 +96,13 @@ class RunOptions:
     workers: int | None = None
     ray: str | None = None
     prompt_key: str = "prompt"
+    layout: ResultLayout | None = None
+    only_failed: bool = False
+
+    @property
+    def written_as(self) -> ResultLayout:
+        """The form of the results: the one that is named, else what the ending of the output means."""
+        return self.layout or ResultLayout.of(self.output)
 
     def check(self) -> None:
         """Raise InputError for options that contradict each other."""
@@ -161,7 +170,7 @@ def run(options: RunOptions) -> ExitCode:
         options.check()
         with options.tools.load(quiet=options.quiet) as loaded:
             tools = loaded.specs
-        is_lines = options.output.suffix.lower() in {".jsonl", ".ndjson"}
+        is_lines = options.written_as is ResultLayout.JSONL
         prompts = options.source() if is_lines else options.prompt_list()
         _check_written(options)
         if not is_stream(options.output):
@@ -172,8 +181,10 @@ def run(options: RunOptions) -> ExitCode:
 
 
 def _run_list(options: RunOptions, tools: tuple[ToolSpec, ...], prompts: list[str]) -> ExitCode:
-    """Write one JSON array."""
-    file = ResultFile(options.output, options.settings(tools))
+    """Write all results as one text."""
+    layout = options.written_as
+    text = None if layout is ResultLayout.JSON else TEXTS[layout]
+    file = ResultFile(options.output, options.settings(tools), text)
     resumed = file.resume(prompts, tools) if options.resume else ResumedResults({}, "")
     # Heavy imports come after all checks.
     from callmemaybe.cli.display import RunDisplay
@@ -183,6 +194,8 @@ def _run_list(options: RunOptions, tools: tuple[ToolSpec, ...], prompts: list[st
         verbose=options.verbose,
         quiet=options.quiet,
         results_on_stdout=is_standard(options.output),
+        only_failed=options.only_failed,
+        has_table=layout is not ResultLayout.TABLE or not is_standard(options.output),
     )
     if resumed.message:
         display.message(resumed.message)
@@ -271,14 +284,14 @@ def _runner(options: RunOptions, tools: tuple[ToolSpec, ...]) -> RowMaker:
 def _caller(
     options: RunOptions, tools: tuple[ToolSpec, ...], most_threads: int | None = None
 ) -> Caller:
-    from callmemaybe.caller import Caller, load_model
+    from callmemaybe.caller import Caller
     from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
     from callmemaybe.decoding.prefix_cache import PrefixCache
     from callmemaybe.generation.config import DecodingConfig
     from callmemaybe.models.remote import RemoteModel
     from callmemaybe.wire.grounding import GroundingConfig
 
-    model = load_model(options.model, most_threads=most_threads)
+    model = loaded_model(options.model, most_threads=most_threads)
     prefixes = None
     if options.prefix_cache is not None and not isinstance(model, RemoteModel):
         prefixes = PrefixCache(model, store=DiskPrefixCache(options.prefix_cache))

@@ -63,7 +63,9 @@ Name = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="Wire format, by name or file; default: detected from the model."
+        "--wire-format",
+        "--format",
+        help="Wire format, by name or file; default: detected from the model.",
     ),
 ]
 Slots = Annotated[int, typer.Option(min=1, help="Turns decoded at once, in one batch.")]

@@ -27,7 +27,7 @@ from callmemaybe.errors import ModelError
 from callmemaybe.models import _hub, _model_files
 from callmemaybe.models.base import Files, Logits, Model, ModelBackend, Session
 
-__all__ = ["Files", "Logits", "Model", "ModelBackend", "Session", "load", "variants_in"]
+__all__ = ["Files", "Logits", "Model", "ModelBackend", "Session", "fetch", "load", "variants_in"]
 
 EMBEDDED = ("nano",)
 
@@ -74,6 +74,19 @@ def load(
         small = _model_files.weight_bytes(weights) < _model_files.SMALL_WEIGHTS
         threads = 1 if small else most_threads
     return backend.load(weights, folder, name=text, threads=threads, providers=providers)
+
+
+def fetch(name: str, *, cache: str | Path | None = None) -> Path:
+    """Fetch the files that ``load(name)`` reads from the hub, or their newest revision; return their folder.
+
+    Files that are there are not fetched again, and are returned where the hub does not answer. Raises ModelError.
+    """
+    wanted = _hub.HubName.parse(name)
+    if wanted is None:
+        raise ModelError(f"{name!r} is no name of the hub: write org/name or org/name:variant")
+    place = None if cache is None else Path(cache).expanduser()
+    folder, _ = _hub.fetch(wanted, cache=place, offline=False)
+    return folder
 
 
 #: The package's own engines by file ending, so that only the needed one is imported.

@@ -39,13 +39,10 @@ class HubName:
         found = REPOSITORY.fullmatch(name)
         return cls(*found.groups()) if found else None
 
-    def command(self, files: tuple[str, ...] = ()) -> str:
-        """Return the shell command that fetches the model on a machine with a network."""
-        if not files:
-            files = (f"*{self.variant or 'q4'}*", "*.json", "*.jinja")
-        include = " ".join(f'--include "{name}"' for name in files)
-        revision = f" --revision {self.revision}" if self.revision else ""
-        return f"hf download {self.repository}{revision} {include}"
+    def __str__(self) -> str:
+        revision = f"@{self.revision}" if self.revision else ""
+        variant = f":{self.variant}" if self.variant else ""
+        return f"{self.repository}{revision}{variant}"
 
 
 def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> FetchedModel:
@@ -61,8 +58,7 @@ def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> Fet
     if cached is not None:
         return cached
     if offline or (offline is None and constants.HF_HUB_OFFLINE):
-        raise ModelError(_absent(hub_name, (), "offline mode is on"))
-    choice = None
+        raise ModelError(_absent(hub_name, "offline mode is on"))
     try:
         choice = _model_files.choose(_listing(hub_name), hub_name.variant, hub_name.repository)
         return _download(hub_name, cache, choice), choice
@@ -78,9 +74,8 @@ def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> Fet
                 f"{cache or constants.HF_HUB_CACHE} cannot be written: {error}; make room there, "
                 "correct its permissions, or name another folder by HF_HOME"
             ) from error
-        files = choice.files if choice else ()
         reason = f"the hub does not answer ({_first_line(error)})"
-        raise ModelError(_absent(hub_name, files, reason)) from error
+        raise ModelError(_absent(hub_name, reason)) from error
 
 
 def _cached(hub_name: HubName, cache: Path | None) -> FetchedModel | None:
@@ -190,10 +185,9 @@ def _refuse(hub_name: HubName, error: Exception) -> None:
         raise ModelError(f"{name!r} is not a hub name: {error}") from error
 
 
-def _absent(hub_name: HubName, files: tuple[str, ...], why: str) -> str:
-    variant = f":{hub_name.variant}" if hub_name.variant else ""
+def _absent(hub_name: HubName, why: str) -> str:
     return (
-        f"{hub_name.repository}{variant} is not in the local cache, and {why}. Fetch it where there "
-        f"is a network with `{hub_name.command(files)}` (or copy the model's folder here and name "
-        "that), or use --model nano, which is built in"
+        f"{hub_name} is not in the local cache, and {why}. Where there is a network, `callmemaybe models "
+        f"pull {hub_name}` fetches the files that it needs and says in which folder they are: copy that "
+        "here and name it; or use --model nano, which is built in"
     )

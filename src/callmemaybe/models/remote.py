@@ -223,6 +223,17 @@ class RemoteModel:
             raise ModelError(f"{self.name}: the server lists no model; name one behind a #")
         return str(self._listed[0]["id"])
 
+    def check(self) -> None:
+        """Raise UpstreamError if the server cannot be reached or does not accept the key, and ModelError for a wrong address.
+
+        Whether it has the model shows with the first answer: not every server lists what it has.
+        """
+        try:
+            _ = self._listed
+        except UpstreamError as error:
+            if error.kind != "answer":
+                raise
+
     def complete(
         self,
         messages: Sequence[Mapping[str, Any]],
