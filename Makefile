@@ -12,13 +12,14 @@ ROOM ?=
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint format types contract tests train clean
+.PHONY: help run test test-slow lint format types contract tests docs train clean
 
 help:
 	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
 	@echo 'make test    lint, types, import contract and tests'
 	@echo 'make tests   the tests alone; make tests ROOM=wire those of one room, in seconds'
 	@echo 'make test-slow  the long variants: the whole fault matrix, a database gone for 30 s'
+	@echo 'make docs    the documentation as a site, in build/site'
 	@echo 'make train   train the embedded model again (needs PyTorch; see training/);'
 	@echo '             make train ARGS=--resume goes on from its last checkpoint'
 	@echo 'make clean   remove the environment and all caches'
@@ -48,6 +49,10 @@ test-slow: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo 'The documentation is in build/site: open build/site/index.html'
 
 train: $(VENV)/.train
 	$(BIN)/python -m training.train $(ARGS)
@@ -79,6 +84,11 @@ $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing callmemaybe with its development tools'
 	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing what the documentation needs'
+	@$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.train: pyproject.toml | $(VENV)/bin/python

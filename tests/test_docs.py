@@ -36,6 +36,7 @@ def blocks(language: str) -> list[object]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place that looks like a checkout and may be written to."""
     shutil.copytree(ROOT / "data" / "input", tmp_path / "data" / "input")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -67,3 +67,46 @@ def test_the_citation_is_of_this_version() -> None:
     citation = read(ROOT / "CITATION.cff")
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]
+
+
+def test_the_image_runs_as_nobody_special_and_is_asked_for_its_health() -> None:
+    """The image installs extras that exist, copies only what the build needs, and asks an address that the server has."""
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    extras = re.search(r'pip install [^\n]*"\.\[([\w,-]+)\]"', image)
+    assert extras is not None
+    assert set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"])
+    assert re.search(r"^USER \d+$", image, re.MULTILINE)
+    assert image.index("\nUSER ") < image.index("\nCMD ")
+    asked = re.search(
+        r"^HEALTHCHECK.*?http://127\.0\.0\.1:(\d+)(/\w+)", image, re.MULTILINE | re.DOTALL
+    )
+    assert asked is not None
+    served = re.search(r"^CMD (\[.*\])$", image, re.MULTILINE)
+    assert served is not None
+    assert yaml.safe_load(served[1])[-1] == asked[1]
+    assert f'"{asked[2]}"' in (ROOT / "src/callmemaybe/server/app.py").read_text("utf-8")
+    allowed = re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text("utf-8"), re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", image, re.MULTILINE)
+    assert sorted(allowed) == sorted(name for line in copied for name in line.split())
+    assert all((ROOT / name).exists() for name in allowed)
+
+
+def test_the_services_publish_nothing_and_have_no_default_password() -> None:
+    """Ports are of this machine alone, and each secret has to be set by who starts the services."""
+    services = read(ROOT / "compose.yaml")["services"]
+    assert set(services) == {"server", "ledger"}
+    for service in services.values():
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for name, value in service["environment"].items():
+            if name.endswith(("_KEY", "_PASSWORD")):
+                assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", value)
+
+
+def test_the_site_has_every_page() -> None:
+    """Each page of docs/ stands in the site's menu, or in the index of ideas that does."""
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    listed = set(re.findall(r"[\w/-]+\.md", text.partition("\nnav:")[2]))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if not page.startswith("ideas/")} <= listed
+    outside = {page for page in listed - pages if (ROOT / page).exists()}
+    assert listed - pages - outside == {"reference/api.md"}
