@@ -61,7 +61,7 @@ def test_log_probabilities_are_told(program: Program, monkeypatch: pytest.Monkey
     monkeypatch.delenv("COLUMNS", raising=False)  # a worker of xdist has one
     done = program.run("--logprobs", "--trace", str(program.folder / "trace.jsonl"))
     assert done.returncode == 0, done.stderr
-    assert "log p -" in done.stderr
+    assert "log p -" in done.stdout
     assert "and of each argument" in done.stdout
     lines = (program.folder / "trace.jsonl").read_text().splitlines()
     rows = [row for row in map(json.loads, lines) if row["event"] == "result"]

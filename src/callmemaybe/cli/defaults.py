@@ -32,7 +32,7 @@ VARIABLES = (
 
 
 @dataclass
-class Defaults:
+class OptionDefaults:
     """Defaults as the command line takes them, by command and parameter, and where each comes from."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -82,12 +82,12 @@ def config_path() -> Path | None:
     return folder / "callmemaybe" / "config.toml"
 
 
-def read_defaults(program: Any) -> Defaults:
+def read_defaults(program: Any) -> OptionDefaults:
     """Return the defaults for ``program``'s commands.
 
     Raises InputError for a file that cannot be read, is no TOML, or sets what no command has.
     """
-    found = Defaults()
+    found = OptionDefaults()
     commands = dict(_commands(program))
     path = config_path()
     if path is not None and (path.exists() or CONFIG_VARIABLE in os.environ):
@@ -100,7 +100,7 @@ def read_defaults(program: Any) -> Defaults:
     return found
 
 
-def _read_file(found: Defaults, commands: Mapping[str, Any], path: Path) -> None:
+def _read_file(found: OptionDefaults, commands: Mapping[str, Any], path: Path) -> None:
     if path.is_file() and path.stat().st_size == 0:
         return
     try:
@@ -131,7 +131,11 @@ def _tables(
 
 
 def _put_table(
-    found: Defaults, commands: Mapping[str, Any], name: str, table: Mapping[str, Any], path: Path
+    found: OptionDefaults,
+    commands: Mapping[str, Any],
+    name: str,
+    table: Mapping[str, Any],
+    path: Path,
 ) -> None:
     command = commands.get(name)
     if command is None:
@@ -147,7 +151,7 @@ def _put_table(
 
 
 def _put_all(
-    found: Defaults, commands: Mapping[str, Any], key: str, value: Any, origin: str
+    found: OptionDefaults, commands: Mapping[str, Any], key: str, value: Any, origin: str
 ) -> bool:
     """Set a default of every command that has the option; return whether any has."""
     has_any = False

@@ -186,7 +186,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         context = getattr(error, "ctx", None)
         program = context.command_path if context is not None else "callmemaybe"
         message = error.format_message().rstrip(".")
-        known = context.find_object(defaults.Defaults) if context is not None else None
+        known = context.find_object(defaults.OptionDefaults) if context is not None else None
         origin = known.origin_of(error) if known is not None else None
         if origin is not None:
             message += f" (set by {origin})"
