@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 FOLDER = Path(str(files("callmemaybe"))) / "data/nano"
-MOST = 12_000_000  # bytes that the embedded model may take of a wheel
+MOST = 16_000_000  # bytes that the embedded model may take of a wheel
 
 
 def test_its_files_are_those_of_the_manifest() -> None:
@@ -26,7 +26,7 @@ def test_its_files_are_those_of_the_manifest() -> None:
     assert found == listed
 
 
-def test_it_takes_at_most_twelve_megabytes_of_a_wheel(tmp_path: Path) -> None:
+def test_it_takes_at_most_sixteen_megabytes_of_a_wheel(tmp_path: Path) -> None:
     """A wheel is a ZIP archive; so much of it is the model."""
     archive = tmp_path / "nano.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as wheel:

@@ -27,6 +27,16 @@ ROWS = {
     "none": "refused when nothing fits",
     "false refusal": "refused although a function fits",
 }
+WORDS = """* French, German and Spanish words with their English translations, written for this project (its licence,
+  `training/data/sources/foreign/words`): each has the vectors of what it translates to. No dictionary was used."""
+REQUESTS = """* Requests in French, German and Spanish to several hundred of the written functions, written for this project (its licence,
+  `training/data/sources/foreign`)."""
+SAID = """* What people said, as requests to functions: SNIPS (CC0), HWU64 (CC BY 4.0), CLINC150 (CC BY 3.0), Restaurants-8k (CC BY 4.0) and
+  the made-up requests of Seal-Tools (Apache-2.0)."""
+UNTRAINED = """English. No request in another language was trained: words of French, German and Spanish are known by their translations
+alone, and most calls of such requests are wrong or refused (last column)."""
+TRAINED = """English first; French, German and Spanish were trained with few requests (last column). No other language."""
+ENGLISH = "English only."
 LISTS = 600  # tool lists that are drawn to describe the data
 FINISHED = "The schedule was run to its end."
 MEAN = " The weights are the mean of those at minutes {} (`training/average.py`)."
@@ -73,9 +83,7 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 * WordNet 3.0, Princeton University, https://wordnet.princeton.edu (WordNet licence): which words its
   synsets and glosses use together gives every word a vector before training begins
   (`training/data/wordnet_vectors.py`). No text of it is in the model.
-* What {associations:,} words bring to mind, written for this project (its licence, `training/data/sources/associations`): a second vector.
-* Requests in French, German and Spanish to several hundred of the written functions, and French, German and Spanish words with their
-  English translations, written for this project (its licence, `training/data/sources/foreign`). No dictionary was used.
+* What {associations:,} words bring to mind, written for this project (its licence, `training/data/sources/associations`): a second vector.{more}
 
 What was written, and what {lists} tool lists drawn from it and from dialogues hold
 (`python -m training.describe`):
@@ -92,9 +100,9 @@ An answer by a JSON Schema is the arguments of one function with that schema.
 
 ## What it is bad at
 
-English only. Requests for two calls, nested objects and long requests were hardly trained; calls that need
-knowledge or arithmetic ("half a dozen", "next Friday" as a date) fail. When two parameters have the same
-type it may put one value into both, and a value may take in words that stand beside it. What a switch is set to is right in two
+{languages} Requests for two calls, nested objects and long requests were hardly trained; calls that need
+knowledge or arithmetic fail (numbers in words, days, times and addresses are read by the library, `callmemaybe.values`, and
+shown to the model). When two parameters have the same type it may put one value into both, and a value may take in words that stand beside it. What a switch is set to is right in two
 thirds to nine tenths of the calls of functions it has not seen. Requests that fit nothing are refused less surely than those that fit
 are served: see the row. It tells at most 64 functions apart.
 """
@@ -135,6 +143,26 @@ def score_table(scores: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def other_data(recipe: Recipe) -> str:
+    """What this run learnt from beside the written functions, dialogues and WordNet: an item of a list each."""
+    kinds = recipe.table["mix"]["kinds"]
+    found = []
+    if "foreign" in recipe.table["model"]:
+        found.append(WORDS)
+    if "foreign" in kinds:
+        found.append(REQUESTS)
+    if "natural" in kinds:
+        found.append(SAID)
+    return "".join(f"\n{each}" for each in found)
+
+
+def languages(recipe: Recipe) -> str:
+    """Which languages this run knows."""
+    if "foreign" in recipe.table["mix"]["kinds"]:
+        return TRAINED
+    return UNTRAINED if "foreign" in recipe.table["model"] else ENGLISH
+
+
 def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary: int) -> str:
     """Write the card."""
     model, held = recipe.table["model"], recipe.table["held_out"]
@@ -159,6 +187,8 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         pairs=report["pairs"],
         state=state,
         seed=recipe.seed,
+        more=other_data(recipe),
+        languages=languages(recipe),
         functions=f"{len(functions):,}",
         lists=LISTS,
         written=table(count_written(functions)),
