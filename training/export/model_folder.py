@@ -3,7 +3,7 @@
 Writes the averaged weights as an ONNX graph with integer weights, with tokenizer, config, model card and manifest, to
 `training/out/<run>/export`, which git ignores. The scores are those of `training.evaluate`. `--release` copies that folder
 to `src/callmemaybe/data/nano`: only a model that replaces a release is committed, because every version of the weights
-stays in the history (8 MB each).
+stays in the history (17 MB each).
 """
 
 from __future__ import annotations
