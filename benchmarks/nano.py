@@ -44,8 +44,8 @@ HEAD = """# What the embedded model reaches
 This page is written by `docs/generate.py` from `benchmarks/results/nano.json`, which
 `benchmarks/nano.py` measures; do not edit it by hand.
 
-The shipped files ({megabytes} MB, of which a wheel takes {packed}; {steps} steps, {tokens}M tokens of
-training), greedy, constrained, free to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
+The files of before words of other languages were added ({megabytes} MB, of which a wheel takes {packed}; {steps} steps, {tokens}M tokens of
+training; [what the words changed](../ideas/nano.md#words-of-other-languages)), greedy, constrained, free to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
 held-out sets, so these intervals are somewhat too narrow there. Functions of SGD are offered with nothing required:
 half of its one-turn requests leave out what a later turn is asked for.
 
