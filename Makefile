@@ -12,7 +12,7 @@ ROOM ?=
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint format types contract tests docs train clean
+.PHONY: help run test test-slow lint format types contract tests docs lock train clean
 
 help:
 	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
@@ -20,6 +20,7 @@ help:
 	@echo 'make tests   the tests alone; make tests ROOM=wire those of one room, in seconds'
 	@echo 'make test-slow  the long variants: the whole fault matrix, a database gone for 30 s'
 	@echo 'make docs    the documentation as a site, in build/site'
+	@echo 'make lock    write requirements-dev.txt anew: exact versions with hashes (needs uv)'
 	@echo 'make train   train the embedded model again (needs PyTorch; see training/);'
 	@echo '             make train ARGS=--resume goes on from its last checkpoint'
 	@echo 'make clean   remove the environment and all caches'
@@ -53,6 +54,11 @@ format: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict --quiet
 	@echo 'The documentation is in build/site: open build/site/index.html'
+
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-annotate --no-strip-extras --quiet --upgrade \
+	    --custom-compile-command 'make lock' --output-file requirements-dev.txt
 
 train: $(VENV)/.train
 	$(BIN)/python -m training.train $(ARGS)

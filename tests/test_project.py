@@ -110,3 +110,18 @@ def test_the_site_has_every_page() -> None:
     assert pages <= listed
     outside = {page for page in listed - pages if (ROOT / page).exists()}
     assert listed - pages - outside == {"reference/api.md"}
+
+
+def test_the_lock_has_every_development_tool_with_hashes_and_no_host() -> None:
+    """Each requirement of the core and of the extra dev is pinned, each pin has a hash, and no registry is named."""
+    text = (ROOT / "requirements-dev.txt").read_text("utf-8")
+    assert "://" not in text
+    pins = re.findall(
+        r"^([\w.-]+)(?:\[[^]]+\])?==\S+(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    assert all("--hash=sha256:" in rest for _, rest in pins)
+    pinned = {name.lower().replace("_", "-") for name, _ in pins}
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["dev"], *extras["clients"], *extras["server"]]
+    names = {re.split(r"[<>=\[ ]", one)[0].lower().replace("_", "-") for one in wanted}
+    assert names - {"callmemaybe"} <= pinned
