@@ -121,6 +121,11 @@ def gateway() -> str:
     return measured("gateway", "gateway")
 
 
+def scale() -> str:
+    """Return the page on batches of any size, with the figures of their benchmark."""
+    return measured("batches", "batches")
+
+
 def decoding() -> str:
     """Return what a call costs with each engine and rival, from the results of the benchmark."""
     return measured("decodepage", "decode")
@@ -604,6 +609,7 @@ PAGES = {
     "reference/masks.md": masks,
     "reference/command-line.md": command_line,
     "reference/gateway.md": gateway,
+    "how-to/scale.md": scale,
     "reference/nano.md": embedded_model,
     "reference/agentdojo.md": agentdojo,
     "reference/retrieval.md": retrieval,
