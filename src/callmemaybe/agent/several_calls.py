@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from callmemaybe.agent.references import is_waiting
@@ -157,10 +158,17 @@ def _joined(
         calls=tuple(call for call, _ in kept),
         ended="stop",
         distribution={},
+        confidence=math.prod(chances) if (chances := _confidences(turns)) else None,
         tokens=sum(one.tokens for one in turns),
         forced=sum(one.forced for one in turns),
         remarks=tuple(dict.fromkeys(remark for one in turns for remark in one.remarks)),
     )
+
+
+def _confidences(turns: Iterable[TurnResult]) -> list[float]:
+    """Return the probabilities that turns are right; none of them unless all are known."""
+    found = [one.confidence for one in turns]
+    return [one for one in found if one is not None] if None not in found else []
 
 
 def call_events(result: TurnResult) -> Iterator[StreamEvent]:

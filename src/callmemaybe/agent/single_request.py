@@ -23,7 +23,7 @@ from typing import Any
 from callmemaybe.agent.framing import is_final, plain_conversation, request_within, text_parameter
 from callmemaybe.agent.several_calls import Turn, call_parts, cost_of, follow_up
 from callmemaybe.generation.config import DecodingConfig
-from callmemaybe.generation.result import TurnResult
+from callmemaybe.generation.result import TOO_UNSURE, TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
 from callmemaybe.tools import (
     ArgumentsDelta,
@@ -106,7 +106,9 @@ def render_results(results: Sequence[tuple[str, str]]) -> str:
 def _why(tried: TurnResult | None) -> str:
     """Say why nothing is called: what a function needs and the request does not say, or that none fits."""
     refusals = (
-        [] if tried is None else [remark for remark in tried.remarks if remark.endswith(NOT_SAID)]
+        []
+        if tried is None
+        else [one for one in tried.remarks if one.endswith((NOT_SAID, TOO_UNSURE))]
     )
     return f"{refusals[0][0].upper()}{refusals[0][1:]}." if refusals else NOTHING_FITS
 

@@ -167,7 +167,8 @@ class RunDisplay:
         table.add_column("#", style="dim", min_width=len(str(self._total)), **narrow)
         table.add_column("prompt", ratio=2, no_wrap=True, overflow="ellipsis")
         table.add_column("call", ratio=3, no_wrap=True, overflow="ellipsis")
-        table.add_column("p(name)", min_width=7, **narrow)
+        tells_call = any(row.outcome and row.outcome.confidence is not None for row in rows)
+        table.add_column("p(call)" if tells_call else "p(name)", min_width=7, **narrow)
         table.add_column("ms", min_width=5, **narrow)
         table.add_column("forced/chosen", min_width=13, **narrow)
         scored = any(row.outcome and row.outcome.logprob is not None for row in rows)
@@ -243,10 +244,15 @@ def _cells(row: BatchRow) -> tuple[str | Text, ...]:
         str(row.index + 1),
         prompt,
         call,
-        _percent(outcome.name_probability),
+        _percent(_likely(outcome)),
         f"{_milliseconds(outcome):.0f}",
         f"{outcome.forced}/{outcome.chosen}",
     )
+
+
+def _likely(outcome: CallResult) -> float | None:
+    """Return how likely the whole call is right; for models that do not tell, how likely its name is."""
+    return outcome.name_probability if outcome.confidence is None else outcome.confidence
 
 
 def _percent(probability: float | None) -> str:
@@ -261,7 +267,7 @@ def _measurements(row: BatchRow) -> str:
     outcome = row.outcome
     if outcome is None:
         return "  kept" if row.is_resumed else ""
-    text = f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
+    text = f"  {_percent(_likely(outcome))}, {_milliseconds(outcome):.0f} ms"
     return text if outcome.logprob is None else f"{text}; {_logprobs(outcome)}"
 
 

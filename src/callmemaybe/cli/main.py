@@ -130,6 +130,7 @@ def run(
     best_of: options.BestOfOption = 1,
     beam: options.BeamOption = 1,
     logprobs: options.LogprobsOption = False,
+    min_confidence: options.MinConfidenceOption = 0.0,
     batch: options.BatchOption = 1,
     no_call: options.NoCallOption = options.NoCall.FORBID,
     choose: options.ChooseOption = options.NameChoiceMode.EXACT,
@@ -157,7 +158,7 @@ def run(
         ToolChoice(sources, only, skip, allow_private, base_url), input_, written, model, max_tokens,
         SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground, now,
         logprobs, batch, prefix_cache, verbose, quiet, trace, resume, workers, ray, prompt_key,
-        layout, only_failed,
+        layout, only_failed, min_confidence,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 

@@ -201,6 +201,15 @@ BeamOption = Annotated[
     int,
     typer.Option(min=1, help="Width of a beam search for the most probable answer; 1: no search."),
 ]
+MinConfidenceOption = Annotated[
+    float,
+    typer.Option(
+        "--min-confidence",
+        min=0.0,
+        max=1.0,
+        help="Make no call that is right with a lower probability, where the model's files tell it (nano).",
+    ),
+]
 LogprobsOption = Annotated[
     bool, typer.Option("--logprobs", help="Report log-probabilities of each call and argument.")
 ]

@@ -98,6 +98,7 @@ class RunOptions:
     prompt_key: str = "prompt"
     layout: ResultLayout | None = None
     only_failed: bool = False
+    min_confidence: float = 0.0
 
     @property
     def written_as(self) -> ResultLayout:
@@ -147,6 +148,8 @@ class RunOptions:
             limits["order"] = self.order.value
         if self.ground is not GroundMode.OFF:
             limits["ground"] = self.ground.value
+        if self.min_confidence:
+            limits["min_confidence"] = self.min_confidence
         if self.prompt_key != "prompt":
             limits["prompt_key"] = self.prompt_key
         return ResultSettings.of(
@@ -305,6 +308,7 @@ def _caller(
             call_logprobs=options.logprobs,
             order=options.order.value,
             trace=options.verbose or options.trace is not None,
+            min_confidence=options.min_confidence,
             **asdict(options.drawing),
         ),
         grounding=GroundingConfig(options.ground.value, now=options.now),

@@ -17,6 +17,7 @@ from callmemaybe.cli.options import (
     GroundScopeOption,
     KeyOrder,
     KeyOrderOption,
+    MinConfidenceOption,
     NowOption,
 )
 from callmemaybe.cli.process import ExitCode
@@ -118,6 +119,7 @@ def serve(
     name: Name = None,
     format_: Format = None,
     order: KeyOrderOption = KeyOrder.SCHEMA,
+    min_confidence: MinConfidenceOption = 0.0,
     ground: GroundOption = GroundMode.OFF,
     ground_in: GroundScopeOption = GroundScope.REQUEST,
     now: NowOption = None,
@@ -148,7 +150,7 @@ def serve(
 
     options = ServeOptions(
         model, settings, name=name, format=format_, quiet=quiet, upstream_key=upstream_key,
-        decoding=DecodingConfig(order=order.value),
+        decoding=DecodingConfig(order=order.value, min_confidence=min_confidence),
         grounding=GroundingConfig(ground.value, ground_in.value, now=now),
         make_observers=partial(_observers, otel),
     )  # fmt: skip

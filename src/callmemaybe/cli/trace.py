@@ -49,6 +49,7 @@ class TraceWriter:
             line |= {
                 "probability": outcome.name_probability,
                 "margin": outcome.margin,
+                "confidence": outcome.confidence,
                 "distribution": [[name, p] for name, p in outcome.distribution.items()],
                 "forced": outcome.forced,
                 "chosen": outcome.chosen,

@@ -169,6 +169,9 @@ class Decoder:
     stats: DecodeStats = field(default_factory=DecodeStats)
     #: The choices among names, in order: the distribution and the index taken.
     decisions: list[tuple[Posterior, int]] = field(default_factory=list)
+    #: Log-probability (nats, under no mask) of each token that the model chose by itself, names apart; not kept
+    #: unless a list is given.
+    choice_logprobs: list[float] | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.matcher.remaining, self.max_tokens)
@@ -315,6 +318,8 @@ class Decoder:
             self.section_budget = max(0, self.section_budget - 1)
         # A sum over the whole vocabulary costs more than the choice, so it is made for traces only.
         logprob = float(logits[index]) - logsumexp(logits) if self.trace else None
+        if self.choice_logprobs is not None:
+            self.choice_logprobs.append(float(logits[index]) - logsumexp(logits))
         ids = self._not_excluded(allowed) if self.trace or self._excluded else None
         count = allowed.count if ids is None else len(ids)
         self._excluded = ()

@@ -39,6 +39,8 @@ class DecodingStrategy:
     trace: bool = False
     #: Whether forced tokens get probability 1, for a model whose training had no loss on them.
     forced_are_certain: bool = False
+    #: Whether the log-probability of each token that the model chose is kept.
+    keeps_choices: bool = False
     clock: Callable[[], float] = lambda: 0.0
 
     def __post_init__(self) -> None:
@@ -75,6 +77,8 @@ class DecodeResult:
     logprobs: Sequence[float] = field(default=())
     #: Indices among the matcher's ids that the language forced.
     forced: Sequence[int] = ()
+    #: As :attr:`Decoder.choice_logprobs`, if they were kept.
+    choice_logprobs: Sequence[float] | None = None
     #: Log-probability of all free texts together, where the output stops in front of one.
     no_call_logprob: float = 0.0
 
@@ -184,6 +188,7 @@ def _draw(
         writes_text=False,
         trace=strategy.trace,
         clock=strategy.clock,
+        choice_logprobs=[] if strategy.keeps_choices else None,
     )
     steps: list[Step] = []
     forced: list[int] = []
@@ -202,7 +207,7 @@ def _draw(
         no_call_logprob = float(decision.logprobs[index])
     found = DecodeResult(
         matcher, decoder.symbols, decoder.is_complete, decoder.stats, decoder.decisions, steps,
-        forced=forced, no_call_logprob=no_call_logprob,
+        forced=forced, choice_logprobs=decoder.choice_logprobs, no_call_logprob=no_call_logprob,
     )  # fmt: skip
     return found, session
 

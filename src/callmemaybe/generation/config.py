@@ -32,7 +32,7 @@ _WHOLE = frozenset((
     "steps", "repeats", "most_calls", "thinking", "text",
 ))  # fmt: skip
 _PENALTIES = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
-_NUMBERS = frozenset(("temperature", "top_p", "min_p", *_PENALTIES))
+_NUMBERS = frozenset(("temperature", "top_p", "min_p", "min_confidence", *_PENALTIES))
 _WORDS = {
     "choose": ("exact", "greedy"),
     "overflow": ("cut", "refuse"),
@@ -42,7 +42,7 @@ _FLAGS = frozenset(("forcing", "speculate", "logprobs", "call_logprobs", "trace"
 _ALL_UNSET = frozenset((
     "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "choose", "best_of", "beam", "order",
     "overflow", "forcing", "speculate", "logprobs", "top_logprobs", "call_logprobs", "trace", "logit_bias",
-    *_PENALTIES,
+    "min_confidence", *_PENALTIES,
 ))  # fmt: skip
 _RNG = np.random.default_rng(0)
 DEFAULT_MAX_TOKENS = 512
@@ -99,7 +99,9 @@ class DecodingConfig:
     ``logprobs`` returns log-probabilities (nats) of the text's tokens, with the ``top_logprobs`` likeliest
     in each place (at most 20); it asks the model for every token. ``call_logprobs`` returns those of a
     whole call and of each argument, at the cost of one forward pass. ``trace`` returns every step with
-    the likeliest tokens.
+    the likeliest tokens. ``min_confidence`` (0) is the least probability with which a whole call must be right; less likely
+    calls are not made, and the result says so. It acts where the model's files tell that probability, as the embedded
+    model's do.
 
     Raises InputError, naming the field, for a value of another type or out of range.
     """
@@ -126,6 +128,7 @@ class DecodingConfig:
     top_logprobs: int | None = None
     call_logprobs: bool | None = None
     trace: bool | None = None
+    min_confidence: float | None = None
 
     def __post_init__(self) -> None:
         check_settings(vars(self), _ALL_UNSET)
@@ -155,6 +158,8 @@ class DecodingConfig:
             raise InputError(
                 "it must be above 0", where="repetition_penalty", hint="1 changes nothing"
             )
+        if not 0 <= (self.min_confidence or 0) <= 1:
+            raise InputError("it must be between 0 and 1", where="min_confidence")
         # The ranges of the sampler are its own; nothing is drawn to check them.
         Sampler(
             self.temperature or 0.0, self.top_p or 1.0, self.top_k or 0, self.min_p or 0.0, _RNG
@@ -197,13 +202,15 @@ class DecodingConfig:
             presence=self.presence_penalty or 0.0, repetition=repetition, prompt=prompt,
         )  # fmt: skip
 
-    def strategy(self, *, certain: bool, clock: Callable[[], float]) -> DecodingStrategy:
-        """Return how a single call is found; ``certain`` and ``clock`` as ``DecodingStrategy`` has them."""
+    def strategy(
+        self, *, certain: bool, clock: Callable[[], float], keeps_choices: bool = False
+    ) -> DecodingStrategy:
+        """Return how a single call is found; the parameters are fields of ``DecodingStrategy``."""
         return DecodingStrategy(
             self.choose or "exact", self.forcing is not False, self.speculate is not False,
             bool(self.call_logprobs), 1 if self.best_of is None else self.best_of,
             1 if self.beam is None else self.beam, bool(self.trace), certain,
-            clock,
+            keeps_choices, clock,
         )  # fmt: skip
 
 
@@ -212,7 +219,7 @@ DEFAULT_DECODING = DecodingConfig(
     max_tokens=DEFAULT_MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, stop=(), choose="exact",
     frequency_penalty=0.0, presence_penalty=0.0, repetition_penalty=1.0, logit_bias=(),
     best_of=1, beam=1, order="schema", overflow="cut", forcing=True, speculate=True, logprobs=False,
-    top_logprobs=0, call_logprobs=False, trace=False,
+    top_logprobs=0, call_logprobs=False, trace=False, min_confidence=0.0,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ with it; of a single request only the part in front of it does: the instructions
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ from callmemaybe.errors import (
     SchemaViolationError,
     UnsupportedSchema,
 )
+from callmemaybe.generation.confidence import FILE as CONFIDENCE_FILE
+from callmemaybe.generation.confidence import CallConfidence, ConfidenceModel
 from callmemaybe.generation.config import (
     DEFAULT_DECODING,
     DecodingConfig,
@@ -50,6 +53,7 @@ from callmemaybe.generation.result import (
     TurnResult,
     argument_symbols,
     distribution,
+    too_unsure,
 )
 from callmemaybe.generation.turn import (
     OnStep,
@@ -66,7 +70,7 @@ from callmemaybe.grammar import Grammar
 from callmemaybe.grammar.compile import TRIM_INTERVAL, trim, trim_cache
 from callmemaybe.jsonio import dumps, is_deeper
 from callmemaybe.models.base import Model, Session
-from callmemaybe.tools import ToolSpec
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
@@ -100,6 +104,8 @@ class _Prompt:
     encoded: float
     #: All ids of the prompt, where penalties for repeating it need them.
     read: Sequence[int] = ()
+    #: What the user asked last.
+    request: str = ""
 
 
 class LocalGenerator(TurnGenerator):
@@ -107,7 +113,8 @@ class LocalGenerator(TurnGenerator):
 
     ``format`` is a wire format, its name or the path of a file with one (None: detected from the model's
     files). ``decoding`` and ``grounding`` hold for all turns; a turn's own ``decoding`` goes before.
-    ``prefix_cache`` may be shared by generators of one model. ``clock`` returns seconds. Turns may be
+    ``prefix_cache`` may be shared by generators of one model. ``confidence`` states how likely answers are right (None: what
+    the model's files hold). ``clock`` returns seconds. Turns may be
     interleaved step by step, but by one thread at a time each.
 
     Raises ModelError and VocabularyError for a model that cannot be used.
@@ -122,6 +129,7 @@ class LocalGenerator(TurnGenerator):
         grounding: GroundingConfig | None = None,
         vocabulary: Vocabulary | None = None,
         prefix_cache: PrefixCache | None = None,
+        confidence: ConfidenceModel | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.model = model
@@ -134,6 +142,7 @@ class LocalGenerator(TurnGenerator):
         self._prefix_cache = PrefixCache(model) if prefix_cache is None else prefix_cache
         self._grounding = grounding or GroundingConfig()
         self._clock = clock
+        self._confidence = confidence or CallConfidence.from_json(model.files.read(CONFIDENCE_FILE))
         #: By the content of tools and spec; and the same by the identity of the tools.
         self._constraints: OrderedDict[Any, Constraint] = OrderedDict()
         self._by_identity: dict[tuple[tuple[int, ...], OutputSpec], Constraint] = {}
@@ -179,7 +188,7 @@ class LocalGenerator(TurnGenerator):
             session.feed(ids[:kept], 0)
         prompt = _Prompt(
             session, ids[kept:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded,
-            ids,
+            ids, last_user_text(messages),
         )  # fmt: skip
         return self._stream(prompt, constraint, spec, config)
 
@@ -219,6 +228,7 @@ class LocalGenerator(TurnGenerator):
         made = _Prompt(
             session if seat is None else seat(session), request, prompt, min(most, room),
             len(prefix) + len(request), len(prefix), omitted, started, encoded,
+            request=prompt,
         )  # fmt: skip
         return self._stream(made, constraint, spec, config, is_single=True, on_step=on_step)
 
@@ -272,7 +282,7 @@ class LocalGenerator(TurnGenerator):
         tokens = TextTokens() if config.logprobs else None
         decoder = self._decoder(prompt, constraint, config, spec)
         found = [] if tokens is None else tokens.found
-        run = self._turn(prompt, decoder, reader, config, tokens, steps)
+        run = self._turn(prompt, constraint, decoder, reader, config, tokens, steps)
         return TurnStream(
             run, steps, found, prompt_tokens=prompt.tokens, cached_tokens=prompt.cached
         )
@@ -302,11 +312,13 @@ class LocalGenerator(TurnGenerator):
             adjuster=config.adjuster(self.vocabulary.size, prompt.read),
             clock=self._clock,
             stats=DecodeStats(cached=prompt.cached),
+            choice_logprobs=None if self._confidence is None else [],
         )
 
     def _turn(
         self,
         prompt: _Prompt,
+        constraint: Constraint,
         decoder: Decoder,
         reader: TurnReader,
         config: DecodingConfig,
@@ -356,11 +368,11 @@ class LocalGenerator(TurnGenerator):
             yield rest
         found = DecodeResult(
             decoder.matcher, decoder.symbols, decoder.is_complete, decoder.stats,
-            decoder.decisions, forced=forced,
+            decoder.decisions, forced=forced, choice_logprobs=decoder.choice_logprobs,
         )  # fmt: skip
         chances = distribution(decoder.decisions, reader.spellings, reader.names)
         return self._result(
-            prompt, found, reader, ended, chances, decoded,
+            prompt, constraint, found, reader, ended, chances, decoded, config,
             thought_tokens=thought_tokens, steps=tuple(steps),
             **({} if tokens is None else tokens.told(reader)),
         )  # fmt: skip
@@ -394,7 +406,7 @@ class LocalGenerator(TurnGenerator):
             )
         yield events
         return self._result(
-            prompt, found, reader, "stop", chances, decoded, steps=tuple(found.steps),
+            prompt, constraint, found, reader, "stop", chances, decoded, config, steps=tuple(found.steps),
             logprob=found.logprob if strategy.scores_answers else None,
             argument_logprobs=self._by_argument(found, reader, constraint),
         )  # fmt: skip
@@ -402,11 +414,13 @@ class LocalGenerator(TurnGenerator):
     def _result(
         self,
         prompt: _Prompt,
+        constraint: Constraint,
         found: DecodeResult,
         reader: TurnReader,
         ended: TurnEnd,
         chances: dict[str | None, float],
         decoded: float,
+        config: DecodingConfig,
         *,
         thought_tokens: int = 0,
         steps: tuple[Step, ...] = (),
@@ -417,6 +431,10 @@ class LocalGenerator(TurnGenerator):
     ) -> TurnResult:
         calls = () if ended == "length" else tuple(reader.calls)
         remarks = reader.remarks(calls)
+        confidence = self._confidence_of(prompt, constraint, calls, chances, found)
+        if calls and confidence is not None and confidence < (config.min_confidence or 0.0):
+            remarks = (*remarks, too_unsure(calls, confidence, config.min_confidence or 0.0))
+            calls = ()
         checked = self._clock()
         return TurnResult(
             text=reader.text.decode(errors="replace"),
@@ -425,6 +443,7 @@ class LocalGenerator(TurnGenerator):
             ended=ended,
             stop=reader.stopped,
             distribution=chances,
+            confidence=confidence,
             prompt_tokens=prompt.tokens,
             cached_tokens=prompt.cached,
             omitted=prompt.omitted,
@@ -448,12 +467,35 @@ class LocalGenerator(TurnGenerator):
             remarks=remarks,
         )
 
+    def _confidence_of(
+        self,
+        prompt: _Prompt,
+        constraint: Constraint,
+        calls: Sequence[ToolCall],
+        chances: dict[str | None, float],
+        found: DecodeResult,
+    ) -> float | None:
+        """Return the probability that all calls are right, or that none is; None where nothing tells it."""
+        logprobs = found.choice_logprobs
+        if self._confidence is None or logprobs is None or not constraint.tools:
+            return None
+        if any(is_deeper(call.arguments, CHECKED_DEPTH) for call in calls):
+            return None
+        of = partial(self._confidence.of, prompt.request, constraint.tools)
+        first = of(calls[0] if calls else None, chances, logprobs)
+        rest = [of(call, {call.name: 1.0}, logprobs) for call in calls[1:]]
+        return None if first is None else math.prod((first, *(one or 0.0 for one in rest)))
+
     def _strategy(self, config: DecodingConfig) -> DecodingStrategy:
         if config.logit_bias:
             raise InputError("a single request is decoded without a bias", where="logit_bias")
         if (config.best_of or 1) > 1 and not config.temperature:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
-        return config.strategy(certain=self.format.trained_on_choices, clock=self._clock)
+        return config.strategy(
+            certain=self.format.trained_on_choices,
+            keeps_choices=self._confidence is not None,
+            clock=self._clock,
+        )
 
     def _is_valid(self, found: DecodeResult, constraint: Constraint) -> bool:
         """Whether a candidate among several is a valid call, or calls nothing."""

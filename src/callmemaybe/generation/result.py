@@ -50,6 +50,9 @@ class TurnResult:
     stop: str | None = None
     #: Probability of each function, and of none (None), at the first choice, likeliest first.
     distribution: Mapping[str | None, float] = field(default_factory=dict)
+    #: Probability that all calls are right, or that none is (see :mod:`callmemaybe.generation.confidence`); None for a model whose
+    #: files do not tell.
+    confidence: float | None = None
     #: Tokens read, tokens of these that an earlier turn had left in the cache, and tokens left out of
     #: the middle of a request that did not fit into the model's context.
     prompt_tokens: int = 0
@@ -89,8 +92,11 @@ class CallResult:
     """
 
     call: ToolCall | None
+    #: Probability that the whole call is right, or that rightly none was made: fitted on requests with known answers, for
+    #: the embedded model. None for models whose files hold no such fit, and where names were chosen token by token.
+    confidence: float | None = None
     #: Probability of what was chosen (the name, or no call) among all names and no call; None where
-    #: names were chosen token by token. It is the model's own, not a calibrated chance to be right.
+    #: names were chosen token by token. It is the model's own, and of the name alone.
     name_probability: float | None = None
     #: By how much that is likelier than the next likeliest; in [-1, 1], negative only by chance.
     margin: float | None = None
@@ -127,6 +133,7 @@ class CallResult:
         others = (value for other, value in turn.distribution.items() if other != name)
         return cls(
             call=call,
+            confidence=turn.confidence,
             name_probability=probability,
             margin=None
             if probability is None
@@ -143,6 +150,16 @@ class CallResult:
             text=turn.raw,
             steps=turn.steps,
         )
+
+
+#: How the sentence ends that says that a call was not made because it is too unlikely to be right.
+TOO_UNSURE = "so it is not made"
+
+
+def too_unsure(calls: Sequence[ToolCall], confidence: float, least: float) -> str:
+    """Say that calls are less likely right than they must be."""
+    names = " and ".join(dict.fromkeys(call.name for call in calls))
+    return f"the call of {names} is right with a probability of {confidence:.2f}, below {least:.2f}, {TOO_UNSURE}"
 
 
 def distribution(

@@ -303,6 +303,7 @@ def _end(result: TurnResult) -> dict[str, Any]:
         "finish_reason": finish_reason(result), "prompt_tokens": result.prompt_tokens,
         "tokens": result.tokens, "passes": result.passes, "seconds": result.seconds.get("total", 0.0),
         "distribution": [[name, chance] for name, chance in result.distribution.items()],
+        "confidence": result.confidence,
     }  # fmt: skip
 
 
