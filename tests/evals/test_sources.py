@@ -11,7 +11,8 @@ import pytest
 
 from callmemaybe.errors import InputError
 from callmemaybe.evals import sources
-from callmemaybe.evals.score import score
+from callmemaybe.evals.case import Case
+from callmemaybe.evals.score import score, score_all
 from callmemaybe.evals.sources.bfcl import schema
 from callmemaybe.tools import ToolCall
 
@@ -45,6 +46,35 @@ def test_leaderboard(tmp_path: Path) -> None:
     assert score(one, ToolCall("a.b", '{"x": 5}')).exact
     assert (one.tags, none.tags, none.wants_none) == (("multiple",), ("irrelevance",), True)
     assert schema({"type": "any", "items": {"type": "tuple"}}) == {"items": {"type": "array"}}
+
+
+def test_requests_of_the_leaderboard_for_several_calls(tmp_path: Path) -> None:
+    """All calls are wanted, in any order, each once; live_relevance wants any call, whatever its arguments."""
+    question = [[{"role": "user", "content": "five and six"}]]
+    row = {"id": "p_0", "question": question, "function": [function("a"), function("b")]}
+    lines(tmp_path / "BFCL_v4_live_parallel.json", [row])
+    truth = [{"id": "p_0", "ground_truth": [{"a": {"x": [5.0, 6.0]}}, {"a": {"x": [5.0]}}]}]
+    lines(tmp_path / "possible_answer" / "BFCL_v4_live_parallel.json", truth)
+    lines(tmp_path / "BFCL_v4_live_relevance.json", [{**row, "id": "r_0"}])
+    lines(tmp_path / "BFCL_v4_live_irrelevance.json", [{**row, "id": "i_0"}])
+    several, none, any_ = sources.read("bfcl", tmp_path)
+    five, six = ToolCall("a", '{"x": 5}'), ToolCall("a", '{"x": 6}')
+    for calls, name, exact in (
+        ((five, six), True, True),
+        ((six, five), True, True),
+        ((six, six), True, False),
+        ((five,), False, False),
+        ((five, six, five), False, False),
+        ((five, ToolCall("b", '{"x": 6}')), False, False),
+        ((), False, False),
+    ):
+        found = score_all(several, calls)
+        assert (found.called, found.name, found.exact) == (bool(calls), name, exact)
+    assert Case.from_json(several.as_json()) == several
+    assert none.wants_none
+    assert any_.wants_call
+    assert score(any_, ToolCall("b", '{"x": 7}')).exact
+    assert not score(any_, None).exact
 
 
 @pytest.mark.parametrize(

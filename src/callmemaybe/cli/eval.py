@@ -23,7 +23,13 @@ import typer
 
 from callmemaybe.cli.files import check_writable, write_atomically
 from callmemaybe.cli.model import loaded_model
-from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
+from callmemaybe.cli.options import (
+    MinConfidenceOption,
+    ModelOption,
+    NameChoiceMode,
+    NoCall,
+    QuietOption,
+)
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import JsonDocument, dumps, read
@@ -60,6 +66,7 @@ class EvalOptions:
     unconstrained: bool
     resume: bool
     quiet: bool
+    min_confidence: float = 0.0
 
     def settings(self) -> dict[str, Any]:
         """Return everything besides the cases that determines the answers."""
@@ -69,6 +76,7 @@ class EvalOptions:
             "choose": self.choose.value,
             "max_tokens": self.max_tokens,
             "unconstrained": self.unconstrained,
+            **({"min_confidence": self.min_confidence} if self.min_confidence else {}),
         }
 
 
@@ -113,12 +121,13 @@ def evaluate(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the answers of an earlier run.")
     ] = False,
+    min_confidence: MinConfidenceOption = 0.0,
     quiet: QuietOption = False,
 ) -> None:
     """Measure how well a model calls functions, on cases whose right answers are known."""
     options = EvalOptions(
         data, model, report, source, tag, limit, no_call, choose, max_tokens, unconstrained,
-        resume, quiet,
+        resume, quiet, min_confidence,
     )  # fmt: skip
     raise typer.Exit(run_evaluation(options))
 
@@ -170,7 +179,9 @@ def _runner(options: EvalOptions) -> EvalRunner:
 
     settings: dict[str, Any] = {
         "max_tokens": options.max_tokens,
-        "decoding": DecodingConfig(choose=options.choose.value),
+        "decoding": DecodingConfig(
+            choose=options.choose.value, min_confidence=options.min_confidence
+        ),
     }
     may_decline = options.no_call is NoCall.ALLOW
     return EvalRunner(
@@ -187,7 +198,7 @@ def _run_cases(
     options: EvalOptions,
 ) -> dict[str, EvalRecord]:
     """Return the records of the cases by id; when stopped, write a report of those finished first."""
-    from callmemaybe.evals.score import score
+    from callmemaybe.evals.score import score_record
 
     records = {case.id: resumed[case.id] for case in cases if case.id in resumed}
     try:
@@ -196,7 +207,7 @@ def _run_cases(
                 if case.id not in resumed:
                     writer.add(record)
                     records[case.id] = record
-                display.case(record.failure is None and score(case, record.call).exact)
+                display.case(record.failure is None and score_record(case, record).exact)
     except StopRequested:
         if records:
             _write_report(cases, records, folder, options)

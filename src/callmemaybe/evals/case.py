@@ -13,7 +13,7 @@ from callmemaybe.evals.compare import RULES
 from callmemaybe.jsonio import dumps, escape_token
 from callmemaybe.tools import ToolSpec, check_distinct
 
-_KEYS = ("id", "functions", "prompt", "expected", "tags", "compare")
+_KEYS = ("id", "functions", "prompt", "expected", "tags", "compare", "all")
 _CASE_IS = '{"id", "functions", "prompt", "expected": {"name", "arguments"} or null}'
 
 
@@ -30,7 +30,8 @@ class Case:
     """A request with the functions offered for it.
 
     ``expected`` lists everything that is right, None standing for no call. ``compare`` names the
-    rule that compares arguments (see :mod:`evals.compare`).
+    rule that compares arguments (see :mod:`evals.compare`). ``wants_all``: every call in ``expected`` is wanted, in any order, and
+    no other.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Case:
     expected: tuple[ExpectedCall | None, ...]
     tags: tuple[str, ...] = ()
     compare: str = "exact"
+    wants_all: bool = False
 
     @property
     def wants_call(self) -> bool:
@@ -68,9 +70,10 @@ class Case:
 
     @classmethod
     def from_json(cls, value: object) -> Case:
-        """Read one case: ``{"id", "functions", "prompt", "expected", "tags"?, "compare"?}``.
+        """Read one case: ``{"id", "functions", "prompt", "expected", "tags"?, "compare"?, "all"?}``.
 
-        ``expected`` is ``{"name", "arguments"}``, null for no call, or a list of what is right.
+        ``expected`` is ``{"name", "arguments"}``, null for no call, or a list of what is right; with ``"all": true`` a list
+        of calls that are all wanted.
         Raises InputError with a JSON pointer.
         """
         if not isinstance(value, Mapping):
@@ -100,6 +103,10 @@ class Case:
         if not answers:
             hint = "null means that no function fits"
             raise InputError("nothing is right here", where="/expected", hint=hint)
+        wants_all = value.get("all", False)
+        if not isinstance(wants_all, bool) or (wants_all and None in answers):
+            hint = "true says that all of a list of calls are wanted"
+            raise InputError("must be true or false", where="/all", hint=hint)
         return cls(
             id=_text(value.get("id", ""), "/id"),
             tools=tools,
@@ -107,6 +114,7 @@ class Case:
             expected=tuple(answers),
             tags=_tags(value.get("tags", [])),
             compare=str(compare),
+            wants_all=wants_all,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -119,9 +127,10 @@ class Case:
             "id": self.id,
             "functions": [tool.as_openai() for tool in self.tools],
             "prompt": self.prompt,
-            "expected": answers[0] if len(answers) == 1 else answers,
+            "expected": answers[0] if len(answers) == 1 and not self.wants_all else answers,
             "tags": list(self.tags),
             "compare": self.compare,
+            **({"all": True} if self.wants_all else {}),
         }
 
 

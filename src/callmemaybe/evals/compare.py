@@ -10,6 +10,8 @@ return. A generated regular expression may never end, so it runs in a process of
 Apache-2.0): every required argument present, none unexpected; exact types (true is no integer, 3.0 is
 none; an integer will do for a float); strings compared without case and some punctuation; lists in
 order; each value among a list of possible answers, in which "" means that the argument may be missing.
+
+"any" asks for no arguments: cases of "live_relevance" want a call, and do not say which.
 """
 
 from __future__ import annotations
@@ -220,5 +222,17 @@ def _python(value: Any) -> Any:
     return value
 
 
+def any_arguments(
+    _tool: ToolSpec, _given: Mapping[str, Any], _expected: Mapping[str, Any]
+) -> dict[str, bool]:
+    """Ask for nothing: that the function is called is right."""
+    return {}
+
+
 #: The rules by the names that cases use.
-RULES: Mapping[str, Rule] = {"exact": exact, "output": by_output, "bfcl": leaderboard}
+RULES: Mapping[str, Rule] = {
+    "exact": exact,
+    "output": by_output,
+    "bfcl": leaderboard,
+    "any": any_arguments,
+}

@@ -59,6 +59,15 @@ class EvalRecord:
     omitted: int = 0
     seconds: float = 0.0
     attempts: tuple[UnconstrainedAttempt, ...] = field(default=())
+    #: Probability that the whole answer is right, where the model's files tell it.
+    confidence: float | None = None
+    #: The calls behind the first, of a case that wants several.
+    more_calls: tuple[ToolCall, ...] = field(default=())
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """All calls that were made."""
+        return () if self.call is None else (self.call, *self.more_calls)
 
     @classmethod
     def of(cls, identity: str, key: str, outcome: CallResult) -> Self:
@@ -74,6 +83,7 @@ class EvalRecord:
             outcome.passes,
             outcome.omitted,
             outcome.seconds.get("total", 0.0),
+            confidence=outcome.confidence,
         )
 
     @classmethod
@@ -93,6 +103,8 @@ class EvalRecord:
                 int(value["omitted"]),
                 _finite(value["seconds"]),
                 tuple(UnconstrainedAttempt.from_json(one) for one in value.get("attempts", ())),
+                None if value.get("confidence") is None else _finite(value["confidence"]),
+                tuple(one for one in map(_call, value.get("more_calls", ())) if one is not None),
             )
         except (AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("not a record of an evaluation") from error
@@ -111,6 +123,10 @@ class EvalRecord:
             "omitted": self.omitted,
             "seconds": round(self.seconds, 6),
         }
+        if self.confidence is not None:
+            found["confidence"] = round(self.confidence, 6)
+        if self.more_calls:
+            found["more_calls"] = [_plain(one) for one in self.more_calls]
         if self.attempts:
             found["attempts"] = [one.as_json() for one in self.attempts]
         return found

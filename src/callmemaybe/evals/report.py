@@ -8,7 +8,7 @@ from typing import Any
 
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.record import EvalRecord, UnconstrainedAttempt
-from callmemaybe.evals.score import Score, score
+from callmemaybe.evals.score import Score, score, score_record
 from callmemaybe.evals.statistics import Proportion, calibration, percentile
 
 Judged = tuple[Case, EvalRecord, Score]
@@ -29,7 +29,7 @@ FIGURES: Mapping[str, str] = {
 def judge(cases: Iterable[Case], records: Mapping[str, EvalRecord]) -> list[Judged]:
     """Score every case that has a record; ``records`` go by the ids of the cases."""
     return [
-        (case, records[case.id], score(case, records[case.id].call))
+        (case, records[case.id], score_record(case, records[case.id]))
         for case in cases
         if case.id in records
     ]
@@ -69,6 +69,11 @@ def report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]
         for _, record, found in judged
         if record.probability is not None
     ]
+    whole = [
+        (record.confidence, found.exact)
+        for _, record, found in judged
+        if record.confidence is not None
+    ]
     failures: dict[str, list[str]] = defaultdict(list)
     for case, record, _ in judged:
         if record.failure is not None:
@@ -80,6 +85,7 @@ def report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]
         "by_tag": {tag: figures(inside) for tag, inside in sorted(by_tag.items())},
         "by_type": {kind: Proportion.count(by_type[kind]).as_json() for kind in sorted(by_type)},
         "calibration": calibration(stated),
+        **({"confidence": calibration(whole)} if whole else {}),
         "cost": cost([record for _, record, _ in judged]),
         "failures": dict(failures),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from callmemaybe.errors import CallMeMaybeError, InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.record import EvalRecord
 from callmemaybe.evals.unconstrained import UnconstrainedGenerator
+from callmemaybe.generation.compound import all_calls
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
@@ -68,6 +70,8 @@ class EvalRunner:
         """Run one case; every error becomes the failure of its record."""
         try:
             caller, free = self._of(case)
+            if case.wants_all:
+                return self._run_all(caller, case)
             record = EvalRecord.of(case.id, case.key, caller.call(case.prompt))
             if free is not None:
                 record = replace(record, attempts=free.attempts(case.prompt))
@@ -76,6 +80,19 @@ class EvalRunner:
         except Exception as error:
             return EvalRecord(case.id, case.key, failure=_first_line(error))
         return record
+
+    def _run_all(self, caller: Caller, case: Case) -> EvalRecord:
+        """Run a case that wants several calls, with all of which the model answers."""
+        started = time.perf_counter()
+        calls = all_calls(caller.generator, case.prompt, case.tools)
+        seconds = time.perf_counter() - started
+        return EvalRecord(
+            case.id,
+            case.key,
+            calls[0] if calls else None,
+            seconds=seconds,
+            more_calls=tuple(calls[1:]),
+        )
 
     def _of(self, case: Case) -> tuple[Caller, UnconstrainedGenerator | None]:
         found = self._callers.pop(case.offered, None)

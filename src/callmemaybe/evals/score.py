@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.compare import RULES
+from callmemaybe.evals.record import EvalRecord
 from callmemaybe.tools import ToolCall, ToolSpec
 
 
@@ -39,6 +41,33 @@ def score(case: Case, call: ToolCall | None) -> Score:
     ]
     wrong = Score(called=True, name=False, exact=False)
     return max(found, key=lambda one: (one.exact, sum(one.arguments.values())), default=wrong)
+
+
+def score_record(case: Case, record: EvalRecord) -> Score:
+    """Score a recorded answer: its call, or all of its calls where the case wants all that it expects."""
+    return score_all(case, record.calls) if case.wants_all else score(case, record.call)
+
+
+def score_all(case: Case, calls: Sequence[ToolCall]) -> Score:
+    """Score several calls: each must be one of those expected, each of these once, in any order.
+
+    ``name`` says whether the right functions were called, each as often as expected.
+    """
+    wanted = Counter(one.name for one in case.expected if one is not None)
+    name = Counter(call.name for call in calls) == wanted
+    return Score(called=bool(calls), name=name, exact=name and _match(case, calls, case.expected))
+
+
+def _match(case: Case, calls: Sequence[ToolCall], expected: Sequence[ExpectedCall | None]) -> bool:
+    """Whether calls and expected ones can be paired so that each pair is right."""
+    if not calls:
+        return not expected
+    for place, one in enumerate(expected):
+        if one is not None and one.name == calls[0].name and _score(case, calls[0], one).exact:
+            rest = [*expected[:place], *expected[place + 1 :]]
+            if _match(case, calls[1:], rest):
+                return True
+    return False
 
 
 def _score(case: Case, call: ToolCall, expected: ExpectedCall) -> Score:

@@ -1,12 +1,13 @@
-"""The Berkeley Function Calling Leaderboard v4: single turns, one call or none.
+"""The Berkeley Function Calling Leaderboard v4: its single turns in JSON and Python's types, one call, several or none.
 
-The folder has ``BFCL_v4_{simple_python,multiple,irrelevance}.json`` and ``possible_answer/`` with
-the first two. Tags are the categories; arguments are compared by the leaderboard's rules.
+The folder has ``BFCL_v4_<category>.json``, and ``possible_answer/`` with those that want certain calls. Tags are the categories;
+arguments are compared by the leaderboard's rules. ``live_relevance`` wants a call, and does not say which. Java and JavaScript, whose
+values are texts in these languages, are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.sources import read_lines
 from callmemaybe.tools import ToolSpec
 
-CATEGORIES = ("simple_python", "multiple", "irrelevance")
+#: Categories whose requests want one call, several calls, none, and any.
+ONE = ("simple_python", "multiple", "live_simple", "live_multiple")
+SEVERAL = ("parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple")
+NONE = ("irrelevance", "live_irrelevance")
+ANY = ("live_relevance",)
+CATEGORIES = (*ONE, *SEVERAL, *NONE, *ANY)
 #: The leaderboard's names of types, where JSON Schema has another.
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 _KEPT = ("type", "description", "enum", "required", "properties", "items", "additionalProperties")
@@ -30,30 +36,49 @@ def bfcl(folder: Path) -> list[Case]:
 
 def _category(folder: Path, category: str) -> list[Case]:
     name = f"BFCL_v4_{category}.json"
-    if category == "irrelevance":
-        return [_case(row, category, None) for row in read_lines(folder / name)]
-    rows = read_lines(folder / "possible_answer" / name)
-    answers = {row["id"]: _expected(row["ground_truth"]) for row in rows}
+    rows = list(read_lines(folder / name))
+    if category in NONE:
+        return [_case(row, category, (None,)) for row in rows]
+    if category in ANY:
+        return [
+            _case(row, category, [ExpectedCall(f["name"], {}) for f in row["function"]], "any")
+            for row in rows
+        ]
+    answers = {
+        row["id"]: _expected(row["ground_truth"], 1 if category in ONE else None)
+        for row in read_lines(folder / "possible_answer" / name)
+    }
     # A case whose answer is missing is an error: it does not say that calling nothing is right.
-    return [_case(row, category, answers[row["id"]]) for row in read_lines(folder / name)]
+    return [_case(row, category, answers[row["id"]]) for row in rows]
 
 
-def _expected(truth: Any) -> ExpectedCall:
-    ((function, arguments),) = truth[0].items()
-    if not all(isinstance(possible, list) for possible in arguments.values()):
-        raise ValueError(f"an argument of {function!r} is no list of possible values")
-    return ExpectedCall(function, arguments)
+def _expected(truth: Any, most: int | None) -> list[ExpectedCall]:
+    found = []
+    for one in truth[:most]:
+        ((function, arguments),) = one.items()
+        if not all(isinstance(possible, list) for possible in arguments.values()):
+            raise ValueError(f"an argument of {function!r} is no list of possible values")
+        found.append(ExpectedCall(function, arguments))
+    if not found:
+        raise ValueError("a request without possible answers")
+    return found
 
 
-def _case(row: Mapping[str, Any], category: str, expected: ExpectedCall | None) -> Case:
+def _case(
+    row: Mapping[str, Any],
+    category: str,
+    expected: Sequence[ExpectedCall | None],
+    compare: str = "bfcl",
+) -> Case:
     (messages,) = row["question"]
     return Case(
         row["id"],
         tuple(_tool(function) for function in row["function"]),
         "\n".join(message["content"] for message in messages),
-        (expected,),
+        tuple(expected),
         (category,),
-        "bfcl",
+        compare,
+        wants_all=category in SEVERAL,
     )
 
 
