@@ -29,8 +29,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from callmemaybe.errors import BudgetError, GroundingError, ModelOutputError
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
+from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 
 SURE, VERY_SURE = 0.8, 0.95
 #: Cuts in a request, and in a sentence; requests with more are one.
@@ -142,6 +146,40 @@ def compound_calls(text: str, tools: Sequence[ToolSpec], whole: TurnResult) -> A
         found += yield from _split_clauses(sentence, by_name)
     distinct = {one.call.canonical: one for one in found if one.call}
     return list(distinct.values()) if len(distinct) > len(whole.calls) else [Asked(text, whole)]
+
+
+def all_calls(
+    generator: TurnGenerator,
+    text: str,
+    tools: Sequence[ToolSpec],
+    decoding: DecodingConfig | None = None,
+) -> list[ToolCall]:
+    """Return all calls that a request wants; none if no function fits.
+
+    A model that reads one request is asked about its parts, others make their calls in one turn. Errors are those of
+    :meth:`TurnGenerator.stream`.
+    """
+
+    def ask(part: str, most: int) -> TurnResult:
+        spec = OutputSpec(no_call=True, most=most)
+        return generator.generate([{"role": "user", "content": part}], tools, spec, decoding)
+
+    whole = ask(text, MAX_CALLS)
+    if not (generator.format.is_single_request and whole.calls and may_be_compound(text)):
+        return [*whole.calls]
+    asking = compound_calls(text, tools, whole)
+    try:
+        part = next(asking)
+        while True:
+            try:
+                answer = ask(part, 1)
+            except (BudgetError, GroundingError, ModelOutputError):
+                # Of that part nothing can be called.
+                answer = TurnResult()
+            part = asking.send(answer if answer.ended == "stop" else TurnResult())
+    except StopIteration as ended:
+        found: list[Asked] = ended.value
+        return [call for one in found for call in one.result.calls]
 
 
 def may_be_compound(text: str) -> bool:
