@@ -106,6 +106,11 @@ def embedded_model() -> str:
     return measured("nano", "nano")
 
 
+def confidence() -> str:
+    """Return how far the embedded model's confidence can be believed, from the results of its benchmark."""
+    return measured("confidence", "confidence")
+
+
 def agentdojo() -> str:
     """Return what the gateway prevents of AgentDojo, from the results of its benchmark."""
     return measured("dojopage", "agentdojo")
@@ -611,6 +616,7 @@ PAGES = {
     "reference/gateway.md": gateway,
     "how-to/scale.md": scale,
     "reference/nano.md": embedded_model,
+    "reference/confidence.md": confidence,
     "reference/agentdojo.md": agentdojo,
     "reference/retrieval.md": retrieval,
     "reference/conversation.md": conversation,

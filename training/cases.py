@@ -34,10 +34,13 @@ SIGNS = {
 
 
 def cases(
-    recipe: Recipe, part: str, count: int, *, stream: str = "cases"
+    recipe: Recipe, part: str, count: int, *, stream: str = "cases", varied: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield `count` cases of a held-out part; they depend on the recipe's seed, `part` and `stream` alone."""
-    maker = recipe.maker(part)
+    """Yield `count` cases of a held-out part; they depend on the recipe's seed, `part` and `stream` alone.
+
+    `varied`: with the variations that training adds to its own (other verbs, long descriptions, made-up functions between).
+    """
+    maker = recipe.maker(part, varied=varied)
     rng = Random(f"{recipe.seed}:{stream}:{part}")
     number = 0
     while number < count:
@@ -47,6 +50,8 @@ def cases(
         seen: set[str] = set()
         for _ in range(min(PAIRS, count - number)):
             pair = fresh(maker, block, offers, rng, seen)
+            if len(pair.calls) > 1:
+                continue  # a case wants one call at most
             yield case(f"{part}-{number}", block, pair)
             number += 1
 

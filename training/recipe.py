@@ -123,9 +123,12 @@ class Recipe:
         drawn = self.table["mix"].get("training", {}).get("none", usual)
         return log(drawn / (1 - drawn)) - log(usual / (1 - usual)) if drawn != usual else 0.0
 
-    def maker(self, part: str, kinds: dict[str, float] | None = None) -> BlockMaker:
+    def maker(
+        self, part: str, kinds: dict[str, float] | None = None, *, varied: bool = False
+    ) -> BlockMaker:
         """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`, `natural`, `intent`,
-        and `foreign`: held-out functions and domains, asked for in other languages)."""
+        and `foreign`: held-out functions and domains, asked for in other languages). `varied`: as training varies its own.
+        """
         table = self.table["mix"]
         leaks = self.leak_filter
         with_dialogue = part in ("train", "dev")
@@ -139,7 +142,7 @@ class Recipe:
             self.dialogues(part) if with_dialogue else None,
             leaks.allows_tool if part == "train" else lambda tool: True,
             leaks.allows_prompt if part == "train" else lambda prompt: True,
-            augment=part == "train",
+            augment=varied or part == "train",
         )
         natural_too = part in ("train", "natural", "intent")
         if natural_too:
