@@ -344,9 +344,8 @@ class LocalGenerator(TurnGenerator):
             except (DuplicateKeyError, SchemaViolationError):
                 if not decoder.is_truncated:
                     raise
-                reader.is_discarded = (
-                    True  # the budget ended the turn, so nothing of it is committed
-                )
+                # The budget ended the turn, so nothing of it is committed.
+                reader.is_discarded = True
                 break
             if tokens is not None:
                 tokens.take(step, reader, section)
