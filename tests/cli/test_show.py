@@ -142,7 +142,7 @@ def test_a_bar_moves_on_a_terminal_alone(
         monkeypatch.setenv(name, value)
     screen = Screen(is_terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    show = RunDisplay(1, verbose=False, quiet=False)
+    show = RunDisplay(1, verbose=not is_there, quiet=False)  # a line for each result, where asked
     call = BatchRow(0, ResultRecord("p", "find", '{"path": "[/etc] [red]"}'))
     with show.running():
         show.row(call)

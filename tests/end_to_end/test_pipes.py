@@ -101,7 +101,7 @@ def test_an_output_that_takes_nothing_is_no_bug(program: Program, unbuffered: st
     assert "Traceback" not in done.stderr
     assert len(program.results()) == 2
     if not unbuffered:  # standard error never is buffered
-        done = redirected(program, "2>/dev/full", *program.options())
+        done = redirected(program, "2>/dev/full", *program.options("--verbose"))
         assert done.returncode == 4
         assert program.results()
 

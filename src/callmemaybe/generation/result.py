@@ -92,9 +92,6 @@ class CallResult:
     """
 
     call: ToolCall | None
-    #: Probability that the whole call is right, or that rightly none was made: fitted on requests with known answers, for
-    #: the embedded model. None for models whose files hold no such fit, and where names were chosen token by token.
-    confidence: float | None = None
     #: Probability of what was chosen (the name, or no call) among all names and no call; None where
     #: names were chosen token by token. It is the model's own, and of the name alone.
     name_probability: float | None = None
@@ -123,6 +120,9 @@ class CallResult:
     text: bytes = b""
     #: Every step, if they were asked for.
     steps: tuple[Step, ...] = ()
+    #: Probability that the whole call is right, or that rightly none was made: fitted on requests with known answers, for
+    #: the embedded model. None for models whose files hold no such fit, and where names were chosen token by token.
+    confidence: float | None = None
 
     @classmethod
     def of(cls, turn: TurnResult) -> CallResult:
