@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from callmemaybe.cli.chat import call_line
 from callmemaybe.cli.main import app
+from callmemaybe.generation.result import CallResult
+from callmemaybe.tools import ToolCall
 
 TOOLS = '''\
 from callmemaybe import tool
@@ -55,10 +58,22 @@ def test_a_request_becomes_a_call() -> None:
 
 
 def test_json_is_one_object() -> None:
-    """--json prints name, arguments and the probability of the name."""
+    """--json prints name, arguments, the probability of the name and that of the whole call."""
     data = json.loads(call("Add 2 and 3", "--tools", "functions.json", "--json").stdout)
     assert (data["name"], data["arguments"]) == ("add", {"a": 2, "b": 3})
     assert 0.5 < data["name_probability"] <= 1
+    assert 0.5 < data["confidence"] <= 1
+
+
+def test_a_line_says_how_sure_the_whole_call_is() -> None:
+    """Beside a call stands how likely it is right; of models that do not tell, only how likely its function is."""
+    add = ToolCall("add", '{"a":2,"b":3}')
+    assert call_line(add) == 'add({"a":2,"b":3})'
+    assert call_line(add, CallResult(add)) == call_line(add)
+    named = CallResult(add, name_probability=0.97)
+    assert call_line(add, named) == f"{call_line(add)}   (97% sure of the function)"
+    whole = CallResult(add, name_probability=0.97, confidence=0.61)
+    assert call_line(add, whole) == f"{call_line(add)}   (61% sure)"
 
 
 def test_no_function_fits() -> None:

@@ -168,7 +168,7 @@ def _show(result: CallResult, options: CallOptions) -> None:
     if options.as_json:
         _print_json(_call_json(result))
     else:
-        typer.echo(call_line(result.call, result.name_probability if sys.stdout.isatty() else None))
+        typer.echo(call_line(result.call, result if sys.stdout.isatty() else None))
     for remark in result.remarks:
         typer.echo(printable(remark), err=True)
 
@@ -179,6 +179,7 @@ def _call_json(result: CallResult) -> dict[str, Any]:
         "name": result.call.name,
         "arguments": result.call.parsed,
         "name_probability": result.name_probability,
+        "confidence": result.confidence,
         "remarks": list(result.remarks),
     }
 
@@ -200,7 +201,7 @@ def _run(
     from callmemaybe.gateway import Gateway
 
     # Standard output is for what the call returns.
-    typer.echo(call_line(call, result.name_probability), err=True)
+    typer.echo(call_line(call, result), err=True)
     asks = sys.stdin.isatty() and not is_standard(Path(options.text))
 
     async def go(ledger: Any) -> tuple[str, CallAnswer]:

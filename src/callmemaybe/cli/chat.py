@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from callmemaybe.caller import Caller
     from callmemaybe.gateway import Approval, CallAnswer, Gateway
     from callmemaybe.gateway.run import Run
+    from callmemaybe.generation.result import CallResult
     from callmemaybe.tools import ToolCall, ToolSpec
 
 _HELP = """\
@@ -164,8 +165,9 @@ class ChatSession:
             typer.echo(next(iter(outcome.remarks), "no function fits"))
             return
         call = outcome.call
+        sure: CallResult | None = outcome
         while True:
-            typer.echo(call_line(call, outcome.name_probability))
+            typer.echo(call_line(call, sure))
             answer = runner.run(gateway.run([call], run=run))[0]
             self.history.append(f"{call_line(call)}  ->  {render(answer)}")
             edited = self._take_edited()
@@ -175,7 +177,7 @@ class ChatSession:
                 return
             # An edited call is a new one, whose values come from the user.
             run.add_user_message("\n".join([edited, *_leaves(json.loads(edited))]))
-            call = replace(call, arguments=edited)
+            call, sure = replace(call, arguments=edited), None
 
     def _take_edited(self) -> str | None:
         edited, self.edited = self.edited, None
@@ -259,10 +261,17 @@ def _prefilled(text: str) -> Iterator[None]:
         editor.set_startup_hook(None)
 
 
-def call_line(call: ToolCall, probability: float | None = None) -> str:
-    """Return a call as one line."""
-    confidence = f"   ({probability:.0%} sure of the function)" if probability is not None else ""
-    return f"{printable(call.name)}({printable(call.arguments)}){confidence}"
+def call_line(call: ToolCall, outcome: CallResult | None = None) -> str:
+    """Return a call as one line, with how likely it is right if it is that of ``outcome``.
+
+    That is of the whole call; of models that do not tell, only of the function.
+    """
+    sure = ""
+    if outcome is not None and outcome.confidence is not None:
+        sure = f"   ({outcome.confidence:.0%} sure)"
+    elif outcome is not None and outcome.name_probability is not None:
+        sure = f"   ({outcome.name_probability:.0%} sure of the function)"
+    return f"{printable(call.name)}({printable(call.arguments)}){sure}"
 
 
 def _leaves(value: Any) -> Iterator[str]:
