@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -116,3 +117,20 @@ def test_requests_with_constraints_of_their_own_share_passes(
     thread.start()
     thread.join(120)
     assert counts == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_language_that_is_not_read_is_refused() -> None:
+    """The result says so; where a call must be made, or functions are described in that language, it is made."""
+    lights = ToolSpec("turn_on_light", "Turn on the light of a room.", {
+        "type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]})  # fmt: skip
+    valot = replace(
+        lights, name="sytyta_valot", description="Sytyttää valot, jos on pimeä ja kello on paljon."
+    )
+    text, model = "Sytytä keittiön valot", load_model("nano")
+    told = Caller(model, [lights], no_call=True).call(text)
+    assert told.call is None
+    assert told.remarks == (
+        "the request seems to be in Finnish, and the model reads English, French, German and Spanish",
+    )
+    assert Caller(model, [lights]).call(text).call is not None
+    assert Caller(model, [valot], no_call=True).call(text).call is not None

@@ -30,7 +30,7 @@ class Constraint:
     validator: CallValidator
     #: Whether what may be written depends on the texts of the request.
     is_grounded: bool = False
-    #: Functions that require what the request does not say, and the sentence that says so.
+    #: Functions that cannot be called for this request, and the sentence that says why.
     barred: Mapping[str, str] = field(default_factory=dict)
     _shortest_call: list[int] = field(default_factory=list, init=False)
 

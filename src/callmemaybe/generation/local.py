@@ -71,6 +71,7 @@ from callmemaybe.grammar.compile import TRIM_INTERVAL, trim, trim_cache
 from callmemaybe.jsonio import dumps, is_deeper
 from callmemaybe.models.base import Model, Session
 from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.values import unread_language
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
@@ -166,6 +167,7 @@ class LocalGenerator(TurnGenerator):
         config = decoding.over(self.decoding) if decoding else self.decoding
         spec = spec or OutputSpec(calls=bool(tools), no_call=True)
         constraint = self._constraint(tools, spec, messages, config)
+        constraint = self._barred_by_language(constraint, spec, last_user_text(messages))
         opened = self._open_with(pictures.images) if pictures and pictures.images else None
         if opened is None or pictures is None:
             ids = self._prompt_ids(messages, tools, spec)
@@ -223,6 +225,7 @@ class LocalGenerator(TurnGenerator):
             constraint = self._grounded(tools, spec, messages, config)
         if constraint is not shared:
             check_budget(constraint.shortest_call, min(most, room))
+        constraint = self._barred_by_language(constraint, spec, prompt)
         encoded = self._clock()
         session = self._prefix_cache.fork(prefix)
         made = _Prompt(
@@ -685,6 +688,21 @@ class LocalGenerator(TurnGenerator):
             UnsupportedSchema
         ):  # what is left out was needed by what is not read: a dependency of keys
             return None
+
+    def _barred_by_language(
+        self, constraint: Constraint, spec: OutputSpec, request: str
+    ) -> Constraint:
+        """Return a constraint that bars every function if a request is in a language that the model does not read.
+
+        Where a call must be made, and where the functions are described in that language, it is left as it is.
+        """
+        if not (self.format.languages and spec.calls and spec.no_call):
+            return constraint
+        told = (tool.description for tool in constraint.tools)
+        why = unread_language(request, self.format.languages, told)
+        if why is None:
+            return constraint
+        return replace(constraint, barred={tool.name: why for tool in constraint.tools})
 
     def _depends_on_request(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> bool:
         return self._grounding.depends_on_request(tools, spec.answer) or self.format.echoes_request(

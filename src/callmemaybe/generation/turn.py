@@ -38,6 +38,7 @@ from callmemaybe.tools import (
     ToolSpec,
     add_reference_options,
 )
+from callmemaybe.values import SEEMS
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
 from callmemaybe.wire.output_grammar import OutputSpec
@@ -365,6 +366,10 @@ class TurnReader:
     def remarks(self, calls: Sequence[ToolCall]) -> tuple[str, ...]:
         """Say why a call was not made, and what was checked in the finished calls, and not masked."""
         refusals = [] if self.refusal is None else [self.refusal]
+        if not (
+            refusals or calls
+        ):  # the model may call nothing in a language that it does not read, too
+            refusals = [why for why in self._barred.values() if why.startswith(SEEMS)]
         checked = (remark for call in calls for remark in self._validator.remarks(call))
         return tuple(dict.fromkeys([*refusals, *checked]))
 

@@ -32,6 +32,11 @@ _LETTERS = {"fr": "çœèêëàâîïôùû", "de": "äöüß", "es": "ñ¿¡á�
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019](?:s|m|d|clock)\b)?")
 
 
+def common_words() -> Mapping[str, frozenset[str]]:
+    """Return the commonest words of each language, by its code."""
+    return _SETS
+
+
 def guess_language(text: str) -> str | None:
     """Return the code of the language of a text ("en", "fr", "de", "es"), or None where nothing tells it.
 

@@ -84,6 +84,8 @@ class Format:
     trained_on_choices: bool = False
     #: Whether values that take a computation (what day is tomorrow?) are read from the request, not left to the model.
     reads_values: bool = False
+    #: The languages of requests that models of the family read, by their names in English; none where they read any.
+    languages: tuple[str, ...] = ()
 
     @cached_property
     def is_single_request(self) -> bool:

@@ -280,4 +280,5 @@ FORMAT = Format(
     priority=1,
     trained_on_choices=True,
     reads_values=True,
+    languages=("English", "French", "German", "Spanish"),
 )
