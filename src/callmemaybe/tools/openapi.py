@@ -14,10 +14,16 @@ from typing import Any
 from urllib.parse import unquote, urljoin
 
 from callmemaybe.errors import InputError, NotExecuted, TransientError
-from callmemaybe.jsonio import escape_token, loads, resolve_pointer
+from callmemaybe.jsonio import escape_token, loads
 from callmemaybe.tools.declare import Mode, Tool
 from callmemaybe.tools.openapi_bodies import OpenApiBody, parse_body
 from callmemaybe.tools.openapi_parameters import OpenApiParameter, parse_parameter
+from callmemaybe.tools.openapi_schemas import (
+    OpenApiReferences,
+    OpenApiSchemas,
+    dereference,
+    drop_read_only,
+)
 from callmemaybe.tools.spec import Effect, ToolSpec
 from callmemaybe.tools.swagger import openapi_of_swagger
 
@@ -65,15 +71,6 @@ _OBJECT_KEYWORDS = frozenset((
     "maxProperties", "patternProperties", "propertyNames", "dependencies", "dependentRequired",
     "dependentSchemas", "unevaluatedProperties",
 ))  # fmt: skip
-#: Keywords whose value maps names to schemas, is a list of schemas, and is one schema.
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
-_SCHEMAS = (
-    "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
-    "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
-#: In OpenAPI 3.0 these are booleans: true makes the other keyword exclusive.
-_EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 #: A variable in braces in an address.
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 #: RFC 3986, section 5.2.4, removes dot segments together with the segment before; an empty segment
@@ -188,14 +185,15 @@ def tools_from_openapi(
     if str(document.get("swagger")) == "2.0":
         document = openapi_of_swagger(document)
     _check_version(document)
-    described = _Described(document, transport, base_url, source, is_lenient=skipped is not None)
+    is_lenient, references = skipped is not None, OpenApiReferences(document)
+    described = _Described(document, transport, base_url, source, is_lenient, references)
     tools: dict[str, Tool] = {}
     for path, item, method in _operations(document):
         where = f"/paths/{escape_token(path)}/{method}"
         name = f"{method.upper()} {path}"
         try:
-            item = _deref(document, item, where)
-            operation = _deref(document, item[method], where)
+            item = dereference(document, item, where)
+            operation = dereference(document, item[method], where)
             name = _name(operation, method, path)
             if wanted is not None and not wanted(name):
                 continue
@@ -233,7 +231,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
         if path.startswith("x-"):
             continue
         try:
-            found = _deref(document, item, "")
+            found = dereference(document, item, "")
         except InputError:
             found = {"get": None}
         yield from ((path, item, method) for method in _METHODS if method in found)
@@ -248,6 +246,7 @@ class _Described:
     base_url: str | None
     source: str
     is_lenient: bool
+    references: OpenApiReferences
 
     def base(self, owners: Sequence[tuple[Mapping[str, Any], str]]) -> str:
         """Return the address of the first server of the first owner that has servers."""
@@ -290,17 +289,18 @@ def _tool(
     document = described.document
     above = f"/paths/{escape_token(path)}"
     where = f"{above}/{method}"
-    operation = _deref(document, item[method], where)
+    operation = dereference(document, item[method], where)
     base = described.base([(operation, where), (item, above), (document, "")])
     properties: dict[str, Any] = {}
     required: list[str] = []
     listed = [*item.get("parameters", []), *operation.get("parameters", [])]
-    parameters = _parameters(document, listed, properties, required, where)
+    schemas = OpenApiSchemas(described.references)
+    parameters = _parameters(schemas, listed, properties, required, where)
     in_path = {one.name for one in parameters.values() if one.location == "path"}
     for odd in sorted(in_path ^ {*_VARIABLE.findall(path)}):
         what = "has no place in the path" if odd in in_path else "is not declared"
         raise InputError(f"the path parameter {odd!r} {what}", where=where)
-    written, *body_flags = _body(document, operation, properties, required, where)
+    written, *body_flags = _body(schemas, operation, properties, required, where)
     body = frozenset(properties.keys() - parameters.keys())
     bound = OpenApiOperation(method, base, path, parameters, body, written, *body_flags)
     effect = _effect(operation.get(_EFFECT), method, where)
@@ -310,6 +310,8 @@ def _tool(
         "required": list(dict.fromkeys(required)),
         "additionalProperties": False,
     }
+    if schemas.definitions:
+        schema["$defs"] = schemas.definitions
     about = operation.get("description") or operation.get("summary") or ""
     return Tool(
         ToolSpec(name, str(about), schema),
@@ -336,7 +338,7 @@ def _effect(declared: Any, method: str, where: str) -> Effect:
 
 
 def _parameters(
-    document: Mapping[str, Any],
+    schemas: OpenApiSchemas,
     listed: Sequence[Any],
     properties: dict[str, Any],
     required: list[str],
@@ -346,7 +348,7 @@ def _parameters(
     # The parameters of the operation come last, and replace those of its path.
     declared = {
         (one.get("in"), one.get("name")): one
-        for one in (_deref(document, one, where) for one in listed)
+        for one in (dereference(schemas.document, one, where) for one in listed)
     }
     found: dict[str, OpenApiParameter] = {}
     for one in declared.values():
@@ -354,7 +356,7 @@ def _parameters(
         if parsed is None:
             continue
         parameter, schema = parsed
-        name, schema = parameter.name, _inline(document, schema, where)
+        name, schema = parameter.name, schemas.read(schema, where)
         if name in found:
             name = f"{name}_in_{parameter.location}"
         if name in found:
@@ -369,7 +371,7 @@ def _parameters(
 
 
 def _body(
-    document: Mapping[str, Any],
+    schemas: OpenApiSchemas,
     operation: Mapping[str, Any],
     properties: dict[str, Any],
     required: list[str],
@@ -379,12 +381,13 @@ def _body(
 
     Return how it is written, whether it is one argument, and whether it is sent empty.
     """
-    body = _deref(document, operation.get("requestBody", {}), where)
+    body = dereference(schemas.document, operation.get("requestBody", {}), where)
     if not body:
         return OpenApiBody(), False, False
     written, declared = parse_body(body.get("content", {}), f"{where}/requestBody")
-    schema = _inline(document, declared, where)
-    _drop_read_only(schema)
+    schema = schemas.read(declared, where)
+    for one in (schema, *schemas.definitions.values()):
+        drop_read_only(one)
     parts, needed = schema.get("properties") or {}, schema.get("required", [])
     is_plain = schema.get("type") == "object" and not (_OBJECT_KEYWORDS & schema.keys())
     # A required property without a schema could not be passed: other arguments are not allowed.
@@ -398,41 +401,6 @@ def _body(
     if body.get("required"):
         required.append(_BODY)
     return written, True, False
-
-
-def _drop_read_only(schema: Any, hidden: frozenset[str] = frozenset()) -> None:
-    """Remove the properties that only a response has, also from ``required``.
-
-    OpenAPI 3.0.4, section "Schema Object", defines this for readOnly.
-    """
-    if isinstance(schema, list):
-        for part in schema:
-            _drop_read_only(part)
-    if not isinstance(schema, dict):
-        return
-    hidden |= _read_only(schema)
-    for name in hidden & schema.get("properties", {}).keys():
-        del schema["properties"][name]
-    if hidden and "required" in schema:
-        schema["required"] = [name for name in schema["required"] if name not in hidden]
-    for key, part in schema.items():
-        if key in _ALTERNATIVES:
-            for one in part:
-                _drop_read_only(one, hidden)
-        elif key in _NAMED:
-            for one in part.values():
-                _drop_read_only(one)
-        elif key in _SCHEMAS or key == "prefixItems":
-            _drop_read_only(part)
-
-
-def _read_only(schema: Any) -> frozenset[str]:
-    """Return the names of the read-only properties of an object, those in its allOf included."""
-    if not isinstance(schema, Mapping):
-        return frozenset()
-    own = schema.get("properties", {}).items()
-    found = {name for name, part in own if isinstance(part, Mapping) and part.get("readOnly")}
-    return frozenset(found).union(*map(_read_only, schema.get("allOf", ())))
 
 
 def _sender(bound: OpenApiOperation, transport: Transport, effect: Effect) -> Callable[..., Any]:
@@ -500,46 +468,3 @@ def _decode(response: HttpResponse) -> str:
         except (LookupError, ValueError):
             pass  # an unknown charset, a codec of bytes, or one that cannot replace invalid bytes
     return response.body.decode(errors="replace")
-
-
-def _deref(document: Mapping[str, Any], value: Any, where: str) -> Mapping[str, Any]:
-    seen: set[str] = set()
-    while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
-        reference = value["$ref"]
-        if not reference.startswith("#/") or reference in seen:
-            raise InputError(f"the reference {reference!r} cannot be followed", where=where)
-        seen.add(reference)
-        try:
-            value = resolve_pointer(document, unquote(reference[1:]))
-        except LookupError:
-            raise InputError(f"there is nothing at {reference}", where=where) from None
-    if not isinstance(value, Mapping):
-        raise InputError("an object is expected", where=where)
-    return value
-
-
-def _inline(document: Mapping[str, Any], schema: Any, where: str, depth: int = 0) -> dict[str, Any]:
-    """Return a schema with its references replaced by what they refer to."""
-    if depth > 32:
-        raise InputError("the schema refers to itself", where=where)
-    result: dict[str, Any] = dict(_deref(document, schema, where))
-    if result.pop("nullable", False) and isinstance(result.get("type"), str):
-        result["type"] = [result["type"], "null"]  # OpenAPI 3.0
-    for bound, limit in _EXCLUSIVE.items():
-        if isinstance(result.get(bound), bool) and result.pop(bound) and limit in result:
-            result[bound] = result.pop(limit)
-    for key in ("example", "xml", "externalDocs", "discriminator"):
-        result.pop(key, None)
-    for key in _NAMED:
-        if isinstance(result.get(key), Mapping):
-            result[key] = {
-                name: _inline(document, part, where, depth + 1)
-                for name, part in result[key].items()
-            }
-    for key in _SCHEMAS:
-        if isinstance(result.get(key), Mapping):
-            result[key] = _inline(document, result[key], where, depth + 1)
-    for key in (*_ALTERNATIVES, "prefixItems"):
-        if isinstance(result.get(key), list):
-            result[key] = [_inline(document, part, where, depth + 1) for part in result[key]]
-    return result

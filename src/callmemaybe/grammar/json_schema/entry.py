@@ -168,7 +168,7 @@ def _empty() -> UnsupportedSchema:
     return NoValue(
         "no value meets this schema",
         pointer="",
-        hint="look for keywords that contradict each other",
+        hint="look for keywords that contradict each other, and for required properties without an end",
     )
 
 
