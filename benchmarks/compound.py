@@ -1,6 +1,6 @@
 """Compound requests: how often the server's rule finds all calls of one, and what it costs single requests.
 
-    python -m benchmarks.compound [--data ../shared/data] [--cases 600] [--output benchmarks/results/compound.json]
+    python benchmarks/compound.py [--data ../shared/data] [--cases 600] [--output benchmarks/results/compound.json]
 
 Requests of one call (held-out functions and domains, SGD, BFCL, Seal-Tools) are answered with the rule and without it;
 requests of several (Seal-Tools, BFCL parallel and parallel_multiple, and pairs of held-out requests) likewise. The rule
@@ -18,8 +18,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks.masks import machine
-from benchmarks.nano import held_out, sampled
+from masks import machine
+from nano import held_out, sampled
+
 from callmemaybe import models
 from callmemaybe.errors import ModelOutputError
 from callmemaybe.evals import sources

@@ -1,6 +1,6 @@
 """Enum parameters of 8 to 1,000 values: how often nano takes the value that a request names, and how long it takes.
 
-``python -m benchmarks.enums [--cases 60] [--sizes 8,16,30,100,1000]`` writes results/enums.json. Values and
+``python benchmarks/enums.py [--cases 60] [--sizes 8,16,30,100,1000]`` writes results/enums.json. Values and
 requests are made here from lists of words, by a seed.
 """
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from callmemaybe.errors import BudgetError, GroundingError, ModelOutputError
+from callmemaybe.generation import coordination
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator
@@ -82,6 +83,8 @@ _STATEMENT = frozenset((
 ))  # fmt: skip
 #: Words that begin a request in short ("the kitchen off") or go on with one.
 _ARTICLES = frozenset(("the", "a", "an", "my", "our"))
+#: What a part says that says only what is different from the part before it.
+_HAS_VALUE = re.compile(r"\d|[\"'“][^\s]|\b[A-Z]\w|\w{4}")
 _SMALL = frozenset((
     "the", "a", "an", "of", "for", "in", "on", "at", "to", "from", "with", "by", "and", "or", "is", "are", "be", "i",
     "me", "my", "you", "your", "it", "this", "that", "get", "set", "can", "please", "what", "how", "do", "does",
@@ -245,26 +248,113 @@ def _split_clauses(sentence: Asked, tools: Mapping[str, ToolSpec]) -> Asking:
     cuts = _cuts(text, _CLAUSE_END)
     if sentence.call is None or not 0 < len(cuts) <= MOST_CUTS:
         return [sentence]
-    things = yield from _split_things(sentence, tools)
+    things = (yield from _split_lists(sentence, tools)) or (
+        yield from _split_things(sentence, tools)
+    )
     if things:
         return things
     found: list[Asked] = []
-    begin = 0
+    begin, carried = 0, ""
     for start, end in cuts:
-        left, right = text[begin:start], text[end:]
+        left, right = carried + text[begin:start], text[end:]
+        is_alone = len(right.split()) > 1 and not _depends(right)
         is_comma = text[start:end].strip() == ","
-        if not left.strip() or len(right.split()) < 2 or _depends(right):
+        if not left.strip() or not (is_alone or _HAS_VALUE.search(right)):
             continue
         if (is_comma and _depends(left)) or _is_across(sentence, start, end):
             continue
         first = Asked(left, (yield left))
         if not first.is_sure(tools):
             continue
-        second = Asked(right, (yield right))
-        if second.is_sure(tools) and _are_two(first, second, sentence, text[start:end], tools):
+        behind = ""
+        second = Asked(right, (yield right)) if is_alone else None
+        if second is None or not (
+            second.is_sure(tools) and _are_two(first, second, sentence, text[start:end], tools)
+        ):
+            behind, second = yield from _carry(first, right, sentence, tools)
+        if second is not None:
             found[-1:] = [first, second]
-            begin = end
+            begin, carried = end, behind
     return found or [sentence]
+
+
+def _carry(
+    first: Asked, right: str, whole: Asked, tools: Mapping[str, ToolSpec]
+) -> Generator[str, TurnResult, tuple[str, Asked | None]]:
+    """Ask about a part that only says what is different behind the beginning of the part before; return both.
+
+    Only where the request as a whole is about that function, and no list has a thing more or less.
+    """
+    if whole.name != first.name:
+        return "", None
+    for behind, rest in coordination.carried(first.text, right, [*first.grounded().values()]):
+        second = Asked(behind + rest, (yield behind + rest))
+        if (
+            second.is_sure(tools)
+            and second.name == first.name
+            and _is_another(first, second, whole, tools)
+            and _lists(first) == _lists(second)
+            and any(value in rest.casefold() for value in _new_values(first, second))
+        ):
+            return behind, second
+    return "", None
+
+
+def _lists(asked: Asked) -> list[Any]:
+    return [one for one in json.loads(_arguments(asked)).values() if isinstance(one, list)]
+
+
+def _new_values(first: Asked, second: Asked) -> list[str]:
+    before = first.grounded()
+    return [value for name, value in second.grounded().items() if before.get(name) != value]
+
+
+def _split_lists(sentence: Asked, tools: Mapping[str, ToolSpec]) -> Asking:
+    """Split at lists of values (see :mod:`callmemaybe.generation.coordination`)."""
+    tool = tools[str(sentence.name)]
+    lists = coordination.coordinations(sentence.text, json.loads(_arguments(sentence)))
+    if not lists or not _are_meant_apart(lists, sentence, tool):
+        return []
+    found: list[Asked] = []
+    for text in coordination.one_by_one(sentence.text, lists):
+        one = Asked(text, (yield text))
+        if one.name != sentence.name or not one.is_sure(tools):
+            return []
+        found.append(one)
+    return found if _differ_in(lists, found, sentence.text) else []
+
+
+def _are_meant_apart(
+    lists: Sequence[coordination.Coordination], sentence: Asked, tool: ToolSpec
+) -> bool:
+    """Whether lists are of values for several calls, and not one value each: "milk and eggs" may be one text."""
+    properties = tool.parameters.get("properties", {})
+    one = lists[0]
+    if len(lists) > 1 or coordination.says_each(sentence.text):
+        return True
+    if not one.is_joint and coordination.is_marked(sentence.text, one):
+        return True
+    return _takes_one(one.parameter, tool) or properties.get(one.parameter, {}).get("type") in (
+        "number",
+        "integer",
+    )
+
+
+def _differ_in(
+    lists: Sequence[coordination.Coordination], found: Sequence[Asked], text: str
+) -> bool:
+    """Whether each call has its own thing of each list, and all else is the same."""
+    names = {one.parameter for one in lists}
+    calls = [json.loads(_arguments(one)) for one in found]
+    rest = [{name: v for name, v in call.items() if name not in names} for call in calls]
+    if any(one != rest[0] for one in rest[1:]):
+        return False
+    for one in lists:
+        for (low, high), call in zip(one.items, calls, strict=True):
+            value = str(call.get(one.parameter, "")).casefold()
+            if not value or value not in text[low:high].casefold():
+                return False
+    return True
 
 
 def _are_two(
