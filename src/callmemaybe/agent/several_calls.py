@@ -20,7 +20,7 @@ from callmemaybe.errors import BudgetError, GroundingError, ModelError
 from callmemaybe.generation.compound import (
     SURE,
     Asked,
-    compound_calls,
+    answer_parts,
     may_be_compound,
     name_words,
     referring_part,
@@ -61,7 +61,8 @@ def call_parts(
     whole = yield from counted(text, tools, replace(spec, most=MAX_CALLS))
     if whole.ended == "length" and spec.most == 1:
         whole = yield from counted(text, tools, spec)
-    parts = yield from _ask(counted, text, tools, spec, whole)
+    part = replace(spec, no_call=True, most=1)
+    parts = yield from answer_parts(lambda said: counted(said, tools, part), text, tools, whole)
     result = replace(
         _joined(whole, parts, spec.most, made, text),
         passes=sum(one.passes for one in turns),
@@ -176,23 +177,3 @@ def call_events(result: TurnResult) -> Iterator[StreamEvent]:
     for index, one in enumerate(result.calls):
         yield CallStarted(index, one.name)
         yield ArgumentsDelta(index, one.arguments.encode())
-
-
-def _ask(
-    call: Call, text: str, tools: Sequence[ToolSpec], spec: OutputSpec, whole: TurnResult
-) -> Generator[Sequence[StreamEvent], None, list[Asked]]:
-    if not whole.calls or whole.ended == "length":
-        return [Asked(text, whole)]
-    asking = compound_calls(text, tools, whole)
-    part = replace(spec, no_call=True, most=1)
-    try:
-        asked = next(asking)
-        while True:
-            try:
-                answer = yield from call(asked, tools, part)
-            except (BudgetError, GroundingError):  # nothing can be called with what the part says
-                answer = TurnResult()
-            asked = asking.send(answer if answer.ended == "stop" else TurnResult())
-    except StopIteration as ended:
-        found: list[Asked] = ended.value
-        return found

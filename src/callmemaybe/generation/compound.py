@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,8 +33,8 @@ from callmemaybe.errors import BudgetError, GroundingError, ModelOutputError
 from callmemaybe.generation import coordination
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TurnResult
-from callmemaybe.generation.turn import TurnGenerator
-from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.generation.turn import TurnGenerator, TurnSteps
+from callmemaybe.tools import StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 
 SURE, VERY_SURE = 0.8, 0.95
@@ -96,6 +96,10 @@ _WORD = re.compile(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+")
 Asking = Generator[str, TurnResult, "list[Asked]"]
 
 
+#: The events of each step of a turn; its result comes last.
+Steps = Generator[Sequence[StreamEvent], None, TurnResult]
+
+
 @dataclass(frozen=True)
 class Asked:
     """A part of a request, and what the model answered to it (nothing, or one call)."""
@@ -151,6 +155,32 @@ def compound_calls(text: str, tools: Sequence[ToolSpec], whole: TurnResult) -> A
     return list(distinct.values()) if len(distinct) > len(whole.calls) else [Asked(text, whole)]
 
 
+def answer_parts(
+    ask: Callable[[str], Steps],
+    text: str,
+    tools: Sequence[ToolSpec],
+    whole: TurnResult,
+) -> Generator[Sequence[StreamEvent], None, list[Asked]]:
+    """Answer the parts of a request by ``ask``, whose steps are yielded; return them as :func:`compound_calls` does.
+
+    ``whole`` is the answer to all of it. A part whose call cannot be made has none.
+    """
+    if not whole.calls or whole.ended == "length":
+        return [Asked(text, whole)]
+    asking = compound_calls(text, tools, whole)
+    try:
+        part = next(asking)
+        while True:
+            try:
+                answer = yield from ask(part)
+            except (BudgetError, GroundingError, ModelOutputError):
+                answer = TurnResult()
+            part = asking.send(answer if answer.ended == "stop" else TurnResult())
+    except StopIteration as ended:
+        found: list[Asked] = ended.value
+        return found
+
+
 def all_calls(
     generator: TurnGenerator,
     text: str,
@@ -163,23 +193,22 @@ def all_calls(
     :meth:`TurnGenerator.stream`.
     """
 
-    def ask(part: str, most: int) -> TurnResult:
-        spec = OutputSpec(no_call=True, most=most)
-        return generator.generate([{"role": "user", "content": part}], tools, spec, decoding)
+    def ask(part: str, most: int = 1) -> TurnSteps:
+        spec, messages = OutputSpec(no_call=True, most=most), [{"role": "user", "content": part}]
+        stream = generator.stream(messages, tools, spec, decoding)
+        yield from stream
+        return stream.result
 
-    whole = ask(text, MAX_CALLS)
-    if not (generator.format.is_single_request and whole.calls and may_be_compound(text)):
-        return [*whole.calls]
-    asking = compound_calls(text, tools, whole)
+    def run() -> Generator[Sequence[StreamEvent], None, list[Asked]]:
+        whole = yield from ask(text, MAX_CALLS)
+        if not (generator.format.is_single_request and may_be_compound(text)):
+            return [Asked(text, whole)]
+        return (yield from answer_parts(ask, text, tools, whole))
+
+    steps = run()
     try:
-        part = next(asking)
         while True:
-            try:
-                answer = ask(part, 1)
-            except (BudgetError, GroundingError, ModelOutputError):
-                # Of that part nothing can be called.
-                answer = TurnResult()
-            part = asking.send(answer if answer.ended == "stop" else TurnResult())
+            next(steps)
     except StopIteration as ended:
         found: list[Asked] = ended.value
         return [call for one in found for call in one.result.calls]
@@ -295,6 +324,7 @@ def _carry(
             and _is_another(first, second, whole, tools)
             and _lists(first) == _lists(second)
             and any(value in rest.casefold() for value in _new_values(first, second))
+            and not (_names_parameters(first, tools) or _names_parameters(second, tools))
         ):
             return behind, second
     return "", None
@@ -302,6 +332,12 @@ def _carry(
 
 def _lists(asked: Asked) -> list[Any]:
     return [one for one in json.loads(_arguments(asked)).values() if isinstance(one, list)]
+
+
+def _names_parameters(asked: Asked, tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether a value is the name of a parameter: what it labels was written in another."""
+    names = {*map(str.casefold, tools[str(asked.name)].parameters.get("properties", {}))}
+    return any(value in names for value in asked.grounded().values())
 
 
 def _new_values(first: Asked, second: Asked) -> list[str]:
