@@ -224,3 +224,16 @@ def test_the_embedded_model_and_everyday_requests(
 def test_the_last_part_that_refers_to_another(text: str, part: str) -> None:
     """Only a part behind another can refer to it; a request without one is asked about as a whole."""
     assert referring_part(text) == part
+
+
+def test_labels_of_one_call_are_no_values_of_two() -> None:
+    """A part whose call has a parameter's name for a value says the parameters of one call, one after the other."""
+    text = "mountain: cpu 250m, memory 512Mi"
+    limits = ToolSpec("update_limits", "Set limits.", {
+        "type": "object", "properties": {name: {"type": "string"} for name in ("deployment", "cpu", "memory")}})  # fmt: skip
+    answers = {
+        text: turn("update_limits", deployment="mountain", cpu="250m", memory="512Mi"),
+        "mountain: cpu 250m": turn("update_limits", deployment="mountain", cpu="cpu", memory="250m"),
+        "mountain: memory 512Mi": turn("update_limits", deployment="mountain", cpu="memory", memory="512Mi"),
+    }  # fmt: skip
+    assert split(text, answers, [limits]) == [("update_limits", answers[text].calls[0].parsed)]

@@ -75,6 +75,8 @@ _NO_REQUEST = re.compile(
     r"\W*[-+.\d]|\W*(?:[\w.-]+\s+){0,2}[\w.-]+\s*[=:]|(?:do not|don't|not)\b|\w+ing\b",
     re.IGNORECASE,
 )
+#: A part that begins so names a parameter of the call in front of it.
+_LABEL = re.compile(r"\W*[\w.-]+\s*[=:]")
 _STATEMENT = frozenset((
     "it", "its", "this", "that", "these", "those", "they", "he", "she", "their", "his", "her", "there", "here", "of",
     "for", "in", "on", "at", "to", "from", "with", "by", "as", "who", "which", "whose", "where", "if", "when", "sure",
@@ -314,7 +316,7 @@ def _carry(
 
     Only where the request as a whole is about that function, and no list has a thing more or less.
     """
-    if whole.name != first.name:
+    if whole.name != first.name or _LABEL.match(right) or _cuts(right, _SENTENCE_END):
         return "", None
     for behind, rest in coordination.carried(first.text, right, [*first.grounded().values()]):
         second = Asked(behind + rest, (yield behind + rest))
@@ -322,6 +324,7 @@ def _carry(
             second.is_sure(tools)
             and second.name == first.name
             and _is_another(first, second, whole, tools)
+            and json.loads(_arguments(first)).keys() == json.loads(_arguments(second)).keys()
             and _lists(first) == _lists(second)
             and any(value in rest.casefold() for value in _new_values(first, second))
             and not (_names_parameters(first, tools) or _names_parameters(second, tools))
