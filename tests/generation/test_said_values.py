@@ -134,3 +134,16 @@ def test_a_language_that_is_not_read_is_refused() -> None:
     )
     assert Caller(model, [lights]).call(text).call is not None
     assert Caller(model, [valot], no_call=True).call(text).call is not None
+
+
+def test_the_opposite_is_not_done() -> None:
+    """A function near what is said, but for one word that says the opposite, is not called; the result says why."""
+    block = ToolSpec("block_ip", "Block an address.", {
+        "type": "object", "properties": {"ip": {"type": "string"}}, "required": ["ip"]})  # fmt: skip
+    caller = Caller(load_model("nano"), [block, EGGS], no_call=True)
+    assert caller.call("Block 10.0.0.7").call is not None
+    told = caller.call("Unblock 10.0.0.7")
+    assert told.call is None
+    assert told.remarks == (
+        "block_ip would block, the opposite of what the request says (unblock)",
+    )

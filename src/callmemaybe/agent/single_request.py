@@ -31,7 +31,7 @@ from callmemaybe.tools import (
     ToolCall,
     ToolSpec,
 )
-from callmemaybe.values import SEEMS
+from callmemaybe.values import OPPOSITE, SEEMS
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.said_values import NOT_SAID
@@ -112,7 +112,7 @@ def _why(tried: TurnResult | None) -> str:
         else [
             one
             for one in tried.remarks
-            if one.endswith((NOT_SAID, TOO_UNSURE)) or one.startswith(SEEMS)
+            if one.endswith((NOT_SAID, TOO_UNSURE)) or one.startswith(SEEMS) or OPPOSITE in one
         ]
     )
     return f"{refusals[0][0].upper()}{refusals[0][1:]}." if refusals else NOTHING_FITS

@@ -17,6 +17,9 @@ Names of things side by side ("the weather in Paris, Oslo and London") become a 
 one such thing: it has an enum, or is named so (``city``, ``room``; see ``ONE_THING``), and the calls differ in
 nothing else.
 
+Other lists, and parts that say only what is different from the part before, are those of
+:mod:`callmemaybe.generation.coordination`.
+
 The words are English. A request without a place to cut costs nothing; each part costs a call, and at most
 ``MOST_PARTS`` are asked about.
 """

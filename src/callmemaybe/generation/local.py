@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -71,7 +71,7 @@ from callmemaybe.grammar.compile import TRIM_INTERVAL, trim, trim_cache
 from callmemaybe.jsonio import dumps, is_deeper
 from callmemaybe.models.base import Model, Session
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.values import unread_language
+from callmemaybe.values import OPPOSITE, opposite_in, unread_language
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
@@ -167,7 +167,7 @@ class LocalGenerator(TurnGenerator):
         config = decoding.over(self.decoding) if decoding else self.decoding
         spec = spec or OutputSpec(calls=bool(tools), no_call=True)
         constraint = self._constraint(tools, spec, messages, config)
-        constraint = self._barred_by_language(constraint, spec, last_user_text(messages))
+        constraint = self._barring(constraint, spec, last_user_text(messages))
         opened = self._open_with(pictures.images) if pictures and pictures.images else None
         if opened is None or pictures is None:
             ids = self._prompt_ids(messages, tools, spec)
@@ -225,7 +225,7 @@ class LocalGenerator(TurnGenerator):
             constraint = self._grounded(tools, spec, messages, config)
         if constraint is not shared:
             check_budget(constraint.shortest_call, min(most, room))
-        constraint = self._barred_by_language(constraint, spec, prompt)
+        constraint = self._barring(constraint, spec, prompt)
         encoded = self._clock()
         session = self._prefix_cache.fork(prefix)
         made = _Prompt(
@@ -689,20 +689,29 @@ class LocalGenerator(TurnGenerator):
         ):  # what is left out was needed by what is not read: a dependency of keys
             return None
 
-    def _barred_by_language(
-        self, constraint: Constraint, spec: OutputSpec, request: str
-    ) -> Constraint:
-        """Return a constraint that bars every function if a request is in a language that the model does not read.
+    def _barring(self, constraint: Constraint, spec: OutputSpec, request: str) -> Constraint:
+        """Return a constraint that bars functions which do the opposite of what is said.
 
-        Where a call must be made, and where the functions are described in that language, it is left as it is.
+        In a language that the model does not read all are barred, unless they are described in it. Where a call
+        must be made, the constraint is left as it is.
         """
         if not (self.format.languages and spec.calls and spec.no_call):
             return constraint
-        told = (tool.description for tool in constraint.tools)
+        tools = constraint.tools
+        told = (tool.description for tool in tools)
         why = unread_language(request, self.format.languages, told)
-        if why is None:
-            return constraint
-        return replace(constraint, barred={tool.name: why for tool in constraint.tools})
+        if why is not None:
+            return replace(constraint, barred={tool.name: why for tool in tools})
+        opposites = {
+            tool.name: f"{tool.name} would {found[1]}, {OPPOSITE} ({found[0]})"
+            for tool in tools
+            if (found := opposite_in(request, tool.name, _told(tool)))
+        }
+        return (
+            replace(constraint, barred={**opposites, **constraint.barred})
+            if opposites
+            else constraint
+        )
 
     def _depends_on_request(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> bool:
         return self._grounding.depends_on_request(tools, spec.answer) or self.format.echoes_request(
@@ -764,6 +773,11 @@ class LocalGenerator(TurnGenerator):
         known = list(self._by_identity.items())
         self._by_identity = {key: one for key, one in known if id(one) in cached}
         trim_cache()
+
+
+@lru_cache(maxsize=4096)
+def _told(tool: ToolSpec) -> str:
+    return f"{tool.name} {tool.description} {dumps(tool.parameters)}"
 
 
 def _is(one: object, other: object) -> bool:

@@ -12,11 +12,12 @@ said in words of another language is not read, digits are; :func:`other_language
 """
 
 from callmemaybe.values.language import LANGUAGES, guess_language
+from callmemaybe.values.opposites import OPPOSITE, opposite_in
 from callmemaybe.values.other_languages import SEEMS, other_language, unread_language
 from callmemaybe.values.reading import Reading, read_values
 from callmemaybe.values.readings import ADDRESSES, Now, Readings
 
 __all__ = [
-    "ADDRESSES", "LANGUAGES", "SEEMS", "Now", "Reading", "Readings", "guess_language", "other_language", "read_values",
+    "ADDRESSES", "LANGUAGES", "OPPOSITE", "SEEMS", "Now", "Reading", "Readings", "guess_language", "opposite_in", "other_language", "read_values",
     "unread_language",
 ]  # fmt: skip
