@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callmemaybe.agent.single_request import SingleRequestTurns
+from callmemaybe.caller import Caller, load_model
 from callmemaybe.conversation import (
     Conversation,
     FinishReason,
@@ -17,8 +19,10 @@ from callmemaybe.conversation import (
     UserMessage,
 )
 from callmemaybe.errors import InputError
-from callmemaybe.retrieval import ToolIndex, terms
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.retrieval import ToolIndex, shown_tools, terms
 from callmemaybe.tools import CallEnded, CallStarted, ToolCall, ToolResult, ToolSpec
+from callmemaybe.wire.output_grammar import OutputSpec
 
 TOOLS = [
     ToolSpec("getWeather", "The current weather of a city.",
@@ -139,3 +143,40 @@ def test_ten_thousand_tools_are_searched_in_milliseconds() -> None:
     found = many.search("what will the weather of the city be", 8)
     assert time.process_time() - started < 0.1
     assert all(tool.name.startswith("getWeather") for tool in found)
+
+
+@pytest.mark.parametrize(("most", "count"), [(None, 100), (100, 100), (64, 16)])
+def test_of_more_tools_than_a_model_tells_apart_those_that_fit_are_shown(
+    most: int | None, count: int
+) -> None:
+    """All where it tells them apart; of more, those of the request, or the first ones where nothing fits."""
+    many = [ToolSpec(f"count_{word}", f"Counts {word}.") for word in _hundred_words()]
+    shown = shown_tools(many, "How many pelican are there? Count them.", most)
+    assert len(shown) == count
+    assert "count_pelican" in {tool.name for tool in shown}
+    assert len(shown_tools(many, "", 64)) == 16
+
+
+def test_the_embedded_model_calls_one_of_a_hundred_functions() -> None:
+    """It tells 64 apart; of more it reads those that fit the request, of a Caller and of a server's turn."""
+    city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    many = [
+        ToolSpec(f"count_{word}", f"Counts {word} in a city.", city) for word in _hundred_words()
+    ]
+    weather = ToolSpec("get_weather", "Current weather of a city.", city)
+    tools = [*many[:90], weather, *many[90:]]
+    caller = Caller(load_model("nano"), tools, no_call=True)
+    made = caller.call("What's the weather in Oslo?").call
+    assert made is not None
+    assert (made.name, made.parsed) == ("get_weather", {"city": "Oslo"})
+    messages = [{"role": "user", "content": "What's the weather in Oslo?"}]
+    turns = SingleRequestTurns(caller.generator, messages, tools, OutputSpec(no_call=True))
+    steps = turns.run(DecodingConfig(), lambda _: None)
+    started = [event for events in steps for event in events if isinstance(event, CallStarted)]
+    assert [event.name for event in started] == ["get_weather"]
+
+
+def _hundred_words() -> list[str]:
+    syllables = ("pel", "ti", "can", "mor", "ra", "lo", "gri", "sta", "ven", "do")
+    words = [f"{one}{other}{one}" for one in syllables for other in syllables]
+    return ["pelican", *words[1:]]

@@ -31,7 +31,7 @@ from callmemaybe.generation.result import CallResult
 from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
-from callmemaybe.retrieval import ToolIndex
+from callmemaybe.retrieval import CHOSEN_TOOLS, ToolIndex
 from callmemaybe.tools import ToolLike, ToolSpec, tool_specs
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
@@ -57,7 +57,7 @@ class Caller:
     """Turns requests into calls of some tools, with one model.
 
     ``model`` is a loaded model, ``tools`` are the functions (Python's, or their definitions in JSON); of a
-    ``ToolIndex``, each request gets those that fit it. ``format`` is the wire format (a name, or the path
+    ``ToolIndex``, and of more than the model tells apart (nano: 64), each request gets those that fit it. ``format`` is the wire format (a name, or the path
     of a file with one; None: detected from the model's files). ``no_call`` lets the model decide that no
     function fits. ``max_tokens`` is short for that of ``decoding``, which says how tokens are chosen;
     ``grounding`` limits arguments to values that the request contains (a parameter asks for it with
@@ -106,6 +106,9 @@ class Caller:
                 model, format=format, decoding=config, grounding=grounding, vocabulary=vocabulary,
                 prefix_cache=prefix_cache, clock=clock,
             )  # fmt: skip
+        most = self.generator.format.most_tools
+        if self.index is None and most is not None and len(self.tools) > most:
+            self.index = ToolIndex(self.tools, k=CHOSEN_TOOLS)
         # Of an index the first tool stands for all: the others are compiled when they are chosen.
         self.generator.prepare(self.tools if self.index is None else self.tools[:1], self._spec)
 

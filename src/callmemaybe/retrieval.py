@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ FUSION = 60
 MAX_DEPTH, MAX_TEXT = 4, 4_000
 #: Of a longer query only so many characters at either end are read: that is where requests are made.
 QUERY_END = 32_000
+
+#: How many tools a model is shown of more than it tells apart, and of how many such lists the index is kept.
+CHOSEN_TOOLS, KEPT_INDEXES = 16, 8
 
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 # Where a word begins inside of an identifier: getWeather, HTTPServer.
@@ -139,6 +143,22 @@ class ToolIndex:
     def _best(self, scores: Scores, k: int) -> list[ToolSpec]:
         order = np.argsort(-scores, kind="stable")[:k]
         return [self.tools[index] for index in order if scores[index] > 0]
+
+
+def shown_tools(tools: Sequence[ToolSpec], request: str, most: int | None) -> Sequence[ToolSpec]:
+    """Return the tools to show a model that tells ``most`` apart: all, or of more those that fit the request.
+
+    Where none does, the first ones.
+    """
+    if most is None or len(tools) <= most:
+        return tools
+    index = _index_of(tuple(tools))
+    return index.search(request) or index.tools[: index.k]
+
+
+@lru_cache(maxsize=KEPT_INDEXES)
+def _index_of(tools: tuple[ToolSpec, ...]) -> ToolIndex:
+    return ToolIndex(tools, k=CHOSEN_TOOLS)
 
 
 def _index(tools: Sequence[ToolSpec]) -> dict[str, tuple[NDArray[np.int64], Scores]]:

@@ -25,6 +25,7 @@ from callmemaybe.agent.several_calls import Turn, call_parts, cost_of, follow_up
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TOO_UNSURE, TurnResult
 from callmemaybe.generation.turn import TurnGenerator, TurnStream
+from callmemaybe.retrieval import shown_tools
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallStarted,
@@ -118,6 +119,19 @@ def _why(tried: TurnResult | None) -> str:
     return f"{refusals[0][0].upper()}{refusals[0][1:]}." if refusals else NOTHING_FITS
 
 
+def _fitting(
+    tools: Sequence[ToolSpec], spec: OutputSpec, text: str, most: int
+) -> tuple[Sequence[ToolSpec], OutputSpec]:
+    """Return those of too many tools that fit a request, with what hands in the answer; only allowed ones are looked at."""
+    allowed = [tool for tool in tools if spec.only is None or tool.name in spec.only]
+    near = shown_tools(allowed, text, most)
+    names = {tool.name for tool in near}
+    shown = [*near, *(tool for tool in allowed if is_final(tool) and tool.name not in names)]
+    if spec.only is None:
+        return shown, spec
+    return shown, replace(spec, only=tuple(tool.name for tool in shown))
+
+
 def _plain(content: str) -> str:
     """Return a result for people: JSON without its marks, a failure as one."""
     try:
@@ -160,6 +174,9 @@ class SingleRequestTurns:
         if names:
             offered = tuple(one for one in request.results if one[0] in names)
             request = replace(request, results=offered)
+        most = generator.format.most_tools
+        if most is not None and len(tools) > most:
+            tools, spec = _fitting(tools, spec, request.text, most)
         self._request, self._tools, self._spec = request, tools, spec
 
     def run(self, options: DecodingConfig, opened: Opened) -> Turn:

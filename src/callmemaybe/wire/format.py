@@ -86,6 +86,9 @@ class Format:
     reads_values: bool = False
     #: The languages of requests that models of the family read, by their names in English; none where they read any.
     languages: tuple[str, ...] = ()
+    #: The most functions that models of the family tell apart; None where there is no such number. Of more, those that
+    #: fit the request are shown (:func:`callmemaybe.retrieval.shown_tools`).
+    most_tools: int | None = None
 
     @cached_property
     def is_single_request(self) -> bool:

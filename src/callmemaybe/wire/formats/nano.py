@@ -281,4 +281,5 @@ FORMAT = Format(
     trained_on_choices=True,
     reads_values=True,
     languages=("English", "French", "German", "Spanish"),
+    most_tools=64,
 )
