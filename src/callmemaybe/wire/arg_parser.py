@@ -274,7 +274,10 @@ class ArgParser:
         size = next(
             (at + 1 for at, one in enumerate(whole) if isinstance(one, Control)), len(whole)
         )
-        stop, more = whole[:size], [_Op("loose", whole[size:])] if size < len(whole) else []
+        behind = whole[size:]
+        while role == "value" and behind and behind[-1] in _SPACES:
+            behind = behind[:-1]  # which a model may leave out there, as _member reads it
+        stop, more = whole[:size], [_Op("loose", behind)] if size < len(whole) else []
         seen: _Symbols = (*stop[:matched], symbol)
         freed: _Symbols = ()
         while stop[: len(seen)] != seen:
@@ -353,7 +356,7 @@ def _quoted(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
         return True, b"", [_Op("quoted", quote, "\\")]
     if symbol == quote:
         return True, b'"', []
-    return True, b'\\"' if symbol == _QUOTE else bytes([symbol]), [op]
+    return True, _JSON_SPELLING[symbol], [op]
 
 
 def _advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:

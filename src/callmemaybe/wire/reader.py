@@ -236,7 +236,7 @@ class OutputReader:
         node, rest = rest
         match node:
             case _CallEnd():
-                yield from self._enter(rest, (_Note("end", None), notes))
+                yield from self._enter_behind(rest, (_Note("end", None), notes))
             case SequenceNode():
                 for inner in reversed(node.nodes):
                     rest = (inner, rest)
@@ -275,6 +275,11 @@ class OutputReader:
             case _:
                 yield from self._enter_leaf(node, rest, notes)
 
+    def _enter_behind(self, rest: _Rest, notes: _Notes) -> Iterator[_TreePath]:
+        """Enter what stands behind arguments or a call: white space may precede a token there."""
+        for path in self._enter(rest, notes):
+            yield path._replace(state=_LOOSE) if isinstance(path.leaf, TokenNode) else path
+
     def _enter_leaf(
         self, node: FormatNode | _ThoughtText, rest: _Rest, notes: _Notes
     ) -> Iterator[_TreePath]:
@@ -296,7 +301,9 @@ class OutputReader:
                 yield _TreePath(node, (parser, parser.start()), rest, notes)
             case ArgumentsNode():
                 yield _TreePath(node, (0, _PLAIN), rest, notes)
-            case TokenNode() | NumberNode():
+            case NumberNode():
+                yield _TreePath(node, _AT_NUMBER, rest, notes)
+            case TokenNode():
                 yield _TreePath(node, None, rest, notes)
 
     def _name_on(self, notes: _Notes) -> str:
@@ -321,6 +328,8 @@ class OutputReader:
             yield from self._step_control(path, symbol)
             return
         match leaf:
+            case TokenNode() if state == _LOOSE and symbol in _SPACE:
+                yield path
             case TextNode():
                 yield from self._step_text(path, symbol)
             case NameNode():
@@ -332,15 +341,18 @@ class OutputReader:
                 if moved is not None:
                     notes = (_Note("arguments", bytes([symbol])), notes)
                     if moved == _COMPLETE:
-                        yield from self._enter(rest, notes)
+                        yield from self._enter_behind(rest, notes)
                     else:
                         yield _TreePath(leaf, moved, rest, notes)
             case SchemaEchoNode():
                 yield path
                 yield from self._enter(rest, notes)
             case NumberNode():
-                if symbol in _DIGITS:
-                    yield path
+                if symbol in _DIGITS and state != _BEHIND_NUMBER:
+                    yield path._replace(state=_IN_NUMBER)
+                    yield from self._enter(rest, notes)
+                elif symbol in _SPACE and state != _AT_NUMBER:
+                    yield path._replace(state=_BEHIND_NUMBER)
                     yield from self._enter(rest, notes)
             case IdNode():
                 if not (symbol < 0x80 and chr(symbol).isalnum()):
@@ -382,7 +394,7 @@ class OutputReader:
         if emitted:
             notes = (_Note("arguments", emitted), notes)
         if state.is_complete:
-            yield from self._enter(rest, notes)
+            yield from self._enter_behind(rest, notes)
         else:
             yield _TreePath(leaf, (parser, state), rest, notes)
 
@@ -465,6 +477,10 @@ _PLAIN, _STRING, _ESCAPE = range(3)
 _DIGITS = b"0123456789"
 _AT_START = -1
 _BEFORE_OBJECT = (0, _PLAIN)
+#: Where a reader of a number is: at its first digit, in it, or in the white space behind it.
+_AT_NUMBER, _IN_NUMBER, _BEHIND_NUMBER = range(3)
+#: A token in front of which white space may stand.
+_LOOSE = "loose"
 _SPACE = b" \t\r\n"
 _SPACE_SYMBOLS: frozenset[int | Control] = frozenset(_SPACE)
 _PUNCTUATION = "{}[]:,"
@@ -491,7 +507,7 @@ def _spaces(node: TextNode) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     loose, extra = [], []
     for at, char in enumerate(text):
         at_end = not text[:at].strip() or not text[at:].strip()
-        pair = (text[at - 1 : at], char)
+        pair = (text[:at].rstrip()[-1:], char)
         is_between = is_json and not in_string and any(one in _PUNCTUATION for one in pair if one)
         next_to = is_json and not in_string and char.isspace()
         loose.append(char.isspace() and (at_end or next_to))
