@@ -184,9 +184,11 @@ PEERS = """
 
 `python ratchets/fetch.py --peers` fetches them, and `python ratchets/run.py --peers` runs them. llama.cpp's are of
 chat formats: the format that is detected for each template reads the outputs of its cases, whole and cut at every
-byte, and must find the calls, the text and the thought that llama.cpp expects. xgrammar's are of languages: they run
-as they are, with its names standing for the grammars of this package. *differs*: on purpose, for a reason below;
-*fails*: it should pass, and does not yet; *left out*: it asks for something else.
+byte, and must find the calls, the text and the thought that llama.cpp expects. vLLM's are of its tool parsers, and run
+as they are, each parser standing for the format of its family, whole and in the tests' own chunks; tests that vLLM
+marks as failing count like the others. xgrammar's are of languages, and run as they are, too, its names standing for
+the grammars of this package. *differs*: on purpose, for a reason below; *fails*: it should pass, and does not yet;
+*left out*: it asks for something else.
 
 """
 

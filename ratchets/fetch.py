@@ -2,8 +2,8 @@
 
     python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
     python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
-    python ratchets/fetch.py --peers       peers' own tests, from their packages (80 MB): llama.cpp's of chat formats
-                                           with its templates, and xgrammar's of grammars
+    python ratchets/fetch.py --peers       peers' own tests, from their packages (130 MB): llama.cpp's of chat formats
+                                           with its templates, vLLM's of tool parsers, and xgrammar's of grammars
 
 Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
 their makers.
@@ -53,6 +53,10 @@ PEERS = {
     "xgrammar": Peer(
         "xgrammar", "0.2.9", "87b466bca2475e29bb0323abc62c6c33cbcbcff47e5fb800a3e2099ac9620b90",
         "", ("tests/python/", "LICENSE"),
+    ),
+    "vllm": Peer(
+        "vllm", "0.33.0", "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112",
+        "", ("tests/tool_parsers/", "tests/parser/engine/replay_harness.py", "LICENSE"),
     ),
 }  # fmt: skip
 

@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from peer_tests import judged
+
 from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import (
@@ -476,42 +478,28 @@ def _verdict(case: ChatCase, form: Format) -> str:
 #: Why cases differ: words of their names (none: any), words of what came of them, and the reason; the first
 #: that fits. They say what our grammars never let a model write, and so our readers do not read.
 REASONS = (
-    (r"gemma-2-2b", r"no format", "a template without tools: its model calls nothing"),
-    (r"Kimi-K3|MiniMax-M3|r-plus", r"no format", ""),
-    (r"Apriel", r"other content", ""),
-    (r"gemma-4", r"<.?channel", "a thought stands once, in front; its tokens cannot be written elsewhere"),
-    (r"Qwen3-Coder [345]", r"</tool_call>", "a call begins with its opening tag, which cannot be left out"),
-    (r"Kimi-K2-Thinking 13", r"", "calls begin with the token of their section, which cannot be left out"),
-    (r"", r"not valid JSON", "where a string or another value may stand, a string that looks like JSON is in quotes"),
-    (r"Qwen3.5-4B 15", r"", "whether the prompt has opened the thought cannot be seen in an output"),
-    (r"Qwen3.5-4B 12|V4 10|ling-3.0-flash 1$|Thinking 1[12]", r"", "a call in front of which no thought was closed stands behind text"),
-    (r"Ministral|LFM2.5-8B|Reka-Edge 10", r"refused", "a thought holds no control token"),
-    (r"ling-3.0-flash 5", r"</think>", "a string with the characters of a control token: tokens and text are told apart here"),
-    (r"ling-3.0-flash 3", r"", "no text stands behind calls"),
-    (r"ling-3.0-flash (9|10)|muse-glimmer [147]", r"", "the token that ends a turn is the engine's, and no part of the output"),
-    (r"muse-glimmer 3", r"", "a turn is an answer or calls: no second message behind an answer"),
-    (r"Reka-Edge 18", r"", "calls of this family stand right behind each other, as in its template"),
-    (r"gpt-oss", r"refused", "harmony's headers in another order, without the content type or its end token: one spelling is written"),
-    (r"MiniCPM5", r"", "a string ends at its closing tag; CDATA blocks are not written"),
+    (r"", r"^not read", "left out: its expectation is computed by the C++, which is not evaluated here"),
+    (r"gemma-2-2b", r"no format", "differs: a template without tools: its model calls nothing"),
+    (r"gemma-4", r"<.?channel", "differs: a thought stands once, in front; its tokens cannot be written elsewhere"),
+    (r"Qwen3-Coder [345]", r"</tool_call>", "differs: a call begins with its opening tag, which cannot be left out"),
+    (r"Kimi-K2-Thinking 13", r"", "differs: calls begin with the token of their section, which cannot be left out"),
+    (r"", r"not valid JSON", "differs: where a string or another value may stand, a string that looks like JSON is in quotes"),
+    (r"Qwen3.5-4B 15", r"", "differs: whether the prompt has opened the thought cannot be seen in an output"),
+    (r"Qwen3.5-4B 12|V4 10|ling-3.0-flash 1$|Thinking 1[12]", r"", "differs: a call in front of which no thought was closed stands behind text"),
+    (r"Ministral|LFM2.5-8B|Reka-Edge 10", r"refused", "differs: a thought holds no control token"),
+    (r"ling-3.0-flash 5", r"</think>", "differs: a string with the characters of a control token: tokens and text are told apart here"),
+    (r"ling-3.0-flash 3", r"", "differs: no text stands behind calls"),
+    (r"ling-3.0-flash (9|10)|muse-glimmer [147]", r"", "differs: the token that ends a turn is the engine's, and no part of the output"),
+    (r"muse-glimmer 3", r"", "differs: a turn is an answer or calls: no second message behind an answer"),
+    (r"Reka-Edge 18", r"", "differs: calls of this family stand right behind each other, as in its template"),
+    (r"gpt-oss", r"refused", "differs: harmony's headers in another order, without the content type or its end token: one spelling is written"),
+    (r"MiniCPM5", r"", "differs: a string ends at its closing tag; CDATA blocks are not written"),
 )  # fmt: skip
 
 
 def results(root: Path) -> dict[str, str]:
     """Return "passed", "differs: why", "left out: why" or "fails: how" for each case."""
-    found: dict[str, str] = {}
-    for name, verdict in judge(root):
-        if verdict.startswith("not read"):
-            verdict = (
-                "left out: its expectation is computed by the C++, which is not evaluated here"
-            )
-        if verdict == "passed" or verdict.startswith("left out"):
-            found[name] = verdict
-            continue
-        reasons = [
-            why for words, how, why in REASONS if re.search(words, name) and re.search(how, verdict)
-        ]
-        found[name] = f"differs: {reasons[0]}" if reasons and reasons[0] else f"fails: {verdict}"
-    return found
+    return {name: judged(name, verdict, REASONS) for name, verdict in judge(root)}
 
 
 if __name__ == "__main__":

@@ -195,7 +195,11 @@ def _rank(result: str) -> int:
 
 
 #: The folder of a peer's tests -> the module that runs them, after which the file of results is called.
-PEERS = {"llama.cpp": "llama_cpp_chat", "xgrammar": "xgrammar_tests"}
+PEERS = {
+    "llama.cpp": "llama_cpp_chat",
+    "vllm": "vllm_tool_parsers",
+    "xgrammar": "xgrammar_tests",
+}
 
 
 def peers(data: Path, *, write: bool) -> bool:

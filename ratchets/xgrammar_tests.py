@@ -10,13 +10,10 @@ not asked.
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+from peer_tests import judged, outcomes
 
 HERE = Path(__file__).parent
 DESCRIPTION = "xgrammar 0.2.9, tests/python: regex, JSON Schema, EBNF and Lark"
@@ -53,50 +50,16 @@ REASONS = (
 )  # fmt: skip
 
 
-def outcomes(root: Path) -> dict[str, str]:
-    """Run the tests; return how each ended, by file and name."""
-    folder = root / "tests" / "python"
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "outcomes.json"
-        environment = {
-            **os.environ,
-            "OUTCOMES": str(file),
-            "HF_TOKEN": "none",  # without one, tests of tokenizers are skipped before they say so
-            "PYTHONPATH": os.pathsep.join([str(HERE / "stand_ins"), str(HERE.parent / "src")]),
-        }
-        options = ["-p", "outcomes", "-p", "no:cacheprovider", "--import-mode=importlib", "-q"]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            *options,
-            "-c",
-            os.devnull,
-            f"--rootdir={folder}",
-        ]
-        done = subprocess.run(
-            [*command, *(str(folder / name) for name in FILES)],
-            cwd=place, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if not file.exists():
-            raise SystemExit(
-                f"xgrammar's tests did not run: {done.stdout[-500:]}{done.stderr[-500:]}"
-            )
-        return dict(json.loads(file.read_text("utf-8")))
-
-
 def results(root: Path) -> dict[str, str]:
     """Return "passed", "differs: why", "left out: why" or "fails: how" for each test."""
-    return {name: _judged(name, outcome) for name, outcome in outcomes(root).items()}
-
-
-def _judged(name: str, outcome: str) -> str:
-    if not outcome.startswith("failed"):
-        return outcome
-    for words, how, verdict in REASONS:
-        if re.search(words, name) and re.search(how, outcome):
-            return verdict
-    return f"fails: {outcome.removeprefix('failed: ')}"
+    folder = root / "tests" / "python"
+    found = outcomes(
+        folder,
+        [folder / name for name in FILES],
+        stand_ins=[HERE / "stand_ins"],
+        options=["-p", "asked"],
+    )
+    return {name: judged(name, outcome, REASONS) for name, outcome in found.items()}
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_worse_knows_the_order() -> None:
 
 
 #: Peers whose tests take more than a minute.
-SLOW = {"xgrammar": [pytest.mark.slow, pytest.mark.timeout(900)]}
+SLOW = {name: [pytest.mark.slow, pytest.mark.timeout(900)] for name in ("vllm", "xgrammar")}
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,101 @@ def test_tests_of_peers_fare_as_they_did(name: str, module: str) -> None:
     found = peer.results(root)
     assert len(found) > 400
     assert {name: how for name, how in found.items() if how != "passed"} == known
+
+
+TOOL_PARSER_TESTS = """
+import json
+from unittest.mock import MagicMock
+
+import pytest
+
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.tokenizers import get_tokenizer
+from vllm.tool_parsers import ToolParserManager
+from vllm.tool_parsers.hermes_tool_parser import SOME_CONSTANT, Hermes2ProToolParser
+
+TEXT = 'So.<tool_call>\\n{"name": "go", "arguments": {"to": "Rome"}}\\n</tool_call>'
+REQUEST = ChatCompletionRequest(model="none", messages=[])
+
+
+def test_whole():
+    found = Hermes2ProToolParser(MagicMock()).extract_tool_calls(TEXT, REQUEST)
+    assert found.tools_called and found.content == "So."
+    assert json.loads(found.tool_calls[0].function.arguments) == {"to": "Rome"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_streamed(size):
+    parser = ToolParserManager.get_tool_parser("hermes")(get_tokenizer("none"))
+    seen, content, arguments, names = "", "", "", []
+    for at in range(0, len(TEXT), size):
+        chunk = TEXT[at : at + size]
+        delta = parser.extract_tool_calls_streaming(seen, seen + chunk, chunk, request=REQUEST)
+        seen += chunk
+        content += (delta and delta.content) or ""
+        for call in delta.tool_calls if delta else ():
+            names += [call.function.name] if call.function.name else []
+            arguments += call.function.arguments or ""
+    assert (content, names, json.loads(arguments)) == ("So.", ["go"], {"to": "Rome"})
+
+
+def test_tokens():
+    tokenizer = get_tokenizer("none")
+    assert tokenizer.tokenize("a <tool_call>") == ["a", " ", "<tool_call>"]
+    assert tokenizer.decode(tokenizer.encode("a <tool_call>")) == "a <tool_call>"
+
+
+def test_wrong():
+    assert not Hermes2ProToolParser(MagicMock()).extract_tool_calls(TEXT, REQUEST).tools_called
+
+
+@pytest.mark.xfail(strict=True)
+def test_marked():
+    assert Hermes2ProToolParser(MagicMock()).extract_tool_calls(TEXT, REQUEST).tools_called
+
+
+def test_unknown_name():
+    assert f"{SOME_CONSTANT}"
+
+
+def test_unknown_method():
+    Hermes2ProToolParser(MagicMock()).some_method()
+
+
+def test_unknown_family():
+    ToolParserManager.get_tool_parser("no such family")
+"""
+
+
+def test_vllms_tests_are_judged_by_what_comes_of_them(tmp_path: Path) -> None:
+    """Law: a test passes where our reader does what it asks, fails where not, and is left out for what is not here."""
+    folder = tmp_path / "tests" / "tool_parsers"
+    folder.mkdir(parents=True)
+    (folder / "test_mini.py").write_text(TOOL_PARSER_TESTS, "utf-8")
+    (folder / "test_broken.py").write_text("import nothing_by_this_name\n", "utf-8")
+    found = run.peer_module("vllm_tool_parsers").results(tmp_path)
+    broken = found.pop("test_broken.py")
+    assert broken.startswith("fails: ")
+    assert "nothing_by_this_name" in broken
+    found = {name.removeprefix("test_mini.py::test_"): how for name, how in found.items()}
+    assert found.pop("wrong").startswith("fails: ")
+    assert found == {
+        "whole": "passed",
+        **{f"streamed[{size}]": "passed" for size in (1, 2, 7, 100)},
+        "tokens": "passed",
+        "marked": "passed",
+        "unknown_name": "left out: asks for SOME_CONSTANT",
+        "unknown_method": "left out: asks for Hermes2ProToolParser.some_method",
+        "unknown_family": "fails: no format for no such family",
+    }
+
+
+def test_a_reason_is_the_first_that_fits() -> None:
+    """Law: what passed or is left out needs no reason; of the others the first that fits counts, and none is a failure."""
+    peer_tests = run.peer_module("peer_tests")
+    reasons = [("a", "x", "differs: one"), ("", "x", "differs: two")]
+    assert peer_tests.judged("a", "passed", reasons) == "passed"
+    assert peer_tests.judged("a", "left out: x", reasons) == "left out: x"
+    assert peer_tests.judged("a", "failed: x", reasons) == "differs: one"
+    assert peer_tests.judged("b", "failed: x", reasons) == "differs: two"
+    assert peer_tests.judged("b", "failed: y", reasons) == "fails: y"

@@ -5,26 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-import xgrammar
 
 _found: dict[str, str] = {}
-_raises = pytest.raises
 
 
-def _raises_in_any_words(*parts: Any, match: Any = None, **options: Any) -> Any:
-    """Ask for an error, whatever its words."""
-    return _raises(*parts, **options)
-
-
-pytest.raises = _raises_in_any_words
-
-
-def pytest_runtest_setup() -> None:
-    """Forget what the test before has asked."""
-    xgrammar.ASKED.update(language=0, text=0)
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note a file that could not be read."""
+    if report.failed:
+        _found[report.nodeid] = _why(report)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -35,13 +25,21 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and isinstance(report.longrepr, tuple):
         outcome = report.longrepr[2].removeprefix("Skipped: ")
     elif report.failed:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        outcome = (
-            "failed: " + (crash.message if crash else str(report.longrepr)).split("\n")[0][:200]
-        )
-    elif xgrammar.ASKED["text"] and not xgrammar.ASKED["language"]:
-        outcome = "left out: asks for the text of a grammar"
-    _found[report.nodeid] = outcome
+        outcome = _why(report)
+    _found.setdefault(report.nodeid, outcome)
+
+
+def _why(report: pytest.TestReport | pytest.CollectReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(report.longrepr).splitlines()
+    raised = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    why = crash.message.split("\n")[0] if crash else (raised or lines)[-1]
+    return f"failed: {why[:200]}"
+
+
+def leave_out(nodeid: str, why: str) -> None:
+    """Note that a test is left out, however it ends."""
+    _found[nodeid] = f"left out: {why}"
 
 
 def pytest_sessionfinish() -> None:
