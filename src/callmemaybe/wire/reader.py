@@ -5,7 +5,8 @@ or control token at a time; what all paths agree on becomes an event at once. So
 anywhere and still gives the same events.
 
 It reads more than the grammar writes: white space at the ends of a family's texts may be missing, and around
-the punctuation of JSON there may be any, as models write them that no grammar leads.
+the punctuation of JSON, behind arguments and between calls there may be any, as models write them that no
+grammar leads.
 """
 
 from __future__ import annotations
