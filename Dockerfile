@@ -8,7 +8,7 @@ RUN python -m venv /opt/callmemaybe \
 
 FROM python:3.13-slim
 COPY --from=build /opt/callmemaybe /opt/callmemaybe
-RUN useradd --system --uid 10001 --create-home --home-dir /home/callmemaybe callmemaybe
+RUN useradd --uid 10001 --create-home --home-dir /home/callmemaybe callmemaybe
 ENV PATH=/opt/callmemaybe/bin:$PATH PYTHONUNBUFFERED=1 CALLMEMAYBE_CACHE=/tmp/callmemaybe
 USER 10001
 WORKDIR /home/callmemaybe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def test_a_data_set_gets_columns() -> None:
     finally:
         ray.shutdown()
     by_prompt = {row["prompt"]: row for row in found}
-    assert by_prompt["Add 2 and 3"]["arguments"] == '{"a": 2, "b": 3}'
+    assert json.loads(by_prompt["Add 2 and 3"]["arguments"]) == {"a": 2, "b": 3}
     assert by_prompt["Add 7 and 8"]["name"] == "add"
     assert by_prompt[None]["error"] == "the prompt is no text"
     assert by_prompt[None]["name"] is None

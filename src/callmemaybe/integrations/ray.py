@@ -17,6 +17,7 @@ ends its actors with each dataset: a run that appends result by result cannot wa
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -31,8 +32,10 @@ _Read_contra = TypeVar("_Read_contra", contravariant=True)
 _Written_co = TypeVar("_Written_co", covariant=True)
 #: Processes that may die over the same prompts before these are tried one by one, and then given up.
 _DEATHS = 3
+_DIED = f"the worker ended, {_DEATHS} times with this prompt"
 #: Chunks that an actor has before it, and chunks in flight for each actor: later ones wait for earlier ones.
 _AHEAD, _IN_FLIGHT = 2, 8
+_REACH_S = 10.0
 
 
 class RayBatchCaller:
@@ -170,6 +173,7 @@ class RayWorkers(Generic[Item, Result]):
         if self._address == "local":
             options |= {"include_dashboard": False, "num_cpus": self._count}
         try:
+            _reach(self._address)
             self._ray.init(address=self._address, **options)
         except Exception as error:  # a cluster that does not start in time is a bare Exception
             reason = str(error).split("\n", 1)[0].rstrip(".")
@@ -224,8 +228,18 @@ class RayWorkers(Generic[Item, Result]):
                 except ray.exceptions.RayError as error:
                     if len(chunk) > 1:
                         order.extendleft([submit([item]) for item in reversed(chunk)])
-                    else:
-                        yield self._failed(chunk[0], _reason(error))
+                        continue
+                    # Ray's words differ from run to run: "unavailable", "died", "socket closed".
+                    died = isinstance(error, ray.exceptions.RayActorError)
+                    yield self._failed(chunk[0], _DIED if died else _reason(error))
+
+
+def _reach(address: str) -> None:
+    """Raise OSError if nothing listens at an address with a port: ``ray.init`` would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S):
+            pass
 
 
 def _reason(error: Exception) -> str:
