@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -115,3 +117,15 @@ def test_the_processes_end_with_the_run(tmp_path: Path) -> None:
     for process in processes:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+
+def test_a_process_whose_run_was_killed_ends_without_a_word() -> None:
+    """Law: what works for a run that is dead when it is ready, or has a result, ends quietly; nobody reads a traceback."""
+    code = (
+        "from multiprocessing import Pipe; from callmemaybe.cli.processes import _work\n"
+        "theirs, ours = Pipe(); theirs.close(); _work(ours, lambda threads: None, 1)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

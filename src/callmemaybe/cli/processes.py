@@ -196,17 +196,25 @@ def _work(pipe: Connection, make: MakeRunner, threads: int) -> None:
     except CallMeMaybeError as error:
         # Not every error can be unpickled; these two can.
         if isinstance(error, InputError):
-            pipe.send(InputError(error.message, where=error.where, hint=error.hint))
+            _tell(pipe, InputError(error.message, where=error.where, hint=error.hint))
         else:
-            pipe.send(ModelError(str(error)))
+            _tell(pipe, ModelError(str(error)))
         return
-    pipe.send("ready")
+    _tell(pipe, "ready")
     chunks: SimpleQueue[list[PromptRow]] = SimpleQueue()
     Thread(target=_listen, args=(pipe, chunks), daemon=True).start()
     while True:
         for row in runner.rows(chunks.get()):
             # The result of a process is what the file says, without the measurements.
-            pipe.send(BatchRow(row.index, row.record, details=row.details))
+            _tell(pipe, BatchRow(row.index, row.record, details=row.details))
+
+
+def _tell(pipe: Connection, message: object) -> None:
+    """Send a message; end the process quietly when the run that started it is dead."""
+    try:
+        pipe.send(message)
+    except OSError:
+        os._exit(0)
 
 
 def _listen(pipe: Connection, chunks: SimpleQueue[list[PromptRow]]) -> None:
