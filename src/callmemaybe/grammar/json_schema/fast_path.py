@@ -38,6 +38,7 @@ _OBJECT_KEYWORDS = frozenset(["type", "properties", "required", "additionalPrope
 _ARRAY_KEYWORDS = frozenset(["type", "items", "minItems", "maxItems"])
 _SCALARS = str | int | float | None
 #: The same with annotations.
+_TEXT_CONSTANT = frozenset({"const", "type"})
 _SCALAR_KEYS, _OBJECT_KEYS, _ARRAY_KEYS = (
     ANNOTATION_KEYS | {"type"},
     ANNOTATION_KEYS | _OBJECT_KEYWORDS,
@@ -97,6 +98,14 @@ class FastPath:
             if schema.keys() <= _SCALAR_KEYS:
                 return self._of_kind(kind)
         keywords = schema.keys() - ANNOTATION_KEYS
+        constant = schema.get("const")
+        if (
+            type(constant) is str
+            and kind in ("string", None)
+            and keywords <= _TEXT_CONSTANT
+            and can_be_written(constant)
+        ):
+            return words((quoted(constant),))
         if type(kind) is str:
             values = schema.get("enum")
             if (

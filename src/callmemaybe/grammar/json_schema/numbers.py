@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm
+from math import ceil, gcd, lcm
 from typing import Any, NamedTuple
 
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automata.divisible import divisible
+from callmemaybe.grammar.automaton import report_progress
 from callmemaybe.grammar.json_schema.intervals import (
     ANY_INTEGER,
     ANY_NUMBER,
@@ -50,6 +51,10 @@ from callmemaybe.grammar.nodes import (
 
 #: States of an automaton of multiples.
 MAX_STATES = 50_000
+#: As many of them may be spent on the scientific form.
+_MAX_SCIENTIFIC = 12_500
+#: Steps (see ``automaton.WORK_BUDGET``) that take about as long as one of its states.
+STEPS_PER_STATE = 5
 #: Digits after the point in the scientific form: as many as the repr of a float has.
 _DIGITS = 17
 
@@ -135,7 +140,8 @@ class _MultiplesReader:
         if self._modulus > MAX_STATES // (places + 2):
             raise GrammarError("the multiples of this number take too large an automaton")
         self._class_of = _equivalent_remainders(self._modulus)
-        self._longest = _DIGITS if len(set(self._class_of)) * _DIGITS < MAX_STATES // 2 else 0
+        is_small = len(set(self._class_of)) * _DIGITS < _MAX_SCIENTIFIC
+        self._longest = _DIGITS if is_small else 0
 
     def table(self) -> Node:
         """Explore every state and return the automaton as a node."""
@@ -143,12 +149,12 @@ class _MultiplesReader:
         ids: dict[_State, int] = {order[0]: 0}
         rows: list[list[tuple[int, int]]] = []
         for state in order:
+            report_progress(STEPS_PER_STATE)
             row: dict[int, int] = {}
             for char, target in self._moves(state):
-                if target not in ids:
-                    ids[target] = len(order)
+                at = ids.setdefault(target, len(order))
+                if at == len(order):
                     order.append(target)
-                at = ids[target]
                 row[at] = row.get(at, 0) | 1 << ord(char)
             rows.append([(mask, at) for at, mask in row.items()])
         return _live_table(rows, {ids[state] for state in order if self._accepts(state)})
@@ -188,7 +194,10 @@ class _MultiplesReader:
                         )
                 scientific = single and self._longest > 0
                 settled = self._places == 0 and self._is_multiple(rest, 0)
-                yield ".", _FractionPart(rest, 0, True, scientific, settled, False)
+                if scientific or self._places > 0:
+                    yield ".", _FractionPart(rest, 0, True, scientific, settled, False)
+                elif settled or self._multiple is None:  # the remainder matters no more
+                    yield ".", _FractionPart(0, 0, True, False, settled, False)
                 if scientific:
                     yield from self._exponent(rest, 0)
             case _FractionPart(rest, digits):
@@ -287,14 +296,16 @@ def _equivalent_remainders(modulus: int) -> list[int]:
     classes = [gcd(rest, modulus) for rest in range(modulus)]
     count = 0
     while len(set(classes)) > count:
+        report_progress(modulus // 4)
         count = len(set(classes))
         if count == modulus:
             return list(range(modulus))
         numbers: dict[tuple[int, ...], int] = {}
+        # The remainders that the ten digits lead to stand in a row, or begin anew.
+        around = classes * (1 + ceil(10 / modulus))
+        following = [tuple(around[at : at + 10]) for at in range(modulus)]
         classes = [
-            numbers.setdefault(
-                (classes[r], *(classes[(r * 10 + digit) % modulus] for digit in range(10))), r
-            )
+            numbers.setdefault((classes[r], *following[r * 10 % modulus]), r)
             for r in range(modulus)
         ]
     return classes
