@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 from callmemaybe.errors import InputError
 from callmemaybe.tools import validation_work
-from callmemaybe.tools.validation_work import TooMuchWork, Work, WorkCounter, size_of
+from callmemaybe.tools.validation_work import (
+    TooMuchWork,
+    Work,
+    WorkCounter,
+    schemas_within,
+    size_of,
+)
 
 #: Types of the leaderboard that have another name in JSON Schema; its "any" is no type at all.
 _OTHERS = {"dict": "object", "float": "number", "tuple": "array"}
@@ -137,7 +143,7 @@ def check_patterns(schema: Any) -> None:
             pattern, keys = value.get("pattern"), value.get("patternProperties")
             characters += len(pattern) if isinstance(pattern, str) else 0
             characters += sum(map(len, keys)) if isinstance(keys, dict) else 0
-            stack += value.values()
+            stack += schemas_within(value)
     if characters > _MOST_PATTERN:
         raise InputError(
             f"its patterns have {characters:,} characters; at most {_MOST_PATTERN:,} are read"

@@ -92,7 +92,7 @@ class WorkCounter:
                     if isinstance(name, str):
                         key = "#" + name if "nchor" in keyword else name
                         self._named.setdefault(key, []).append(part)
-                stack.extend(part.values())
+                stack.extend(schemas_within(part))
 
     def targets(self, schema: Mapping[str, Any]) -> Iterator[Any]:
         """Yield every schema that a reference of this one may mean."""
@@ -324,6 +324,11 @@ def _text_checks(schema: Mapping[str, Any], value: Any) -> int:
     return found
 
 
+def schemas_within(part: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the values of a part of a schema that may hold schemas; an enumeration is data, and perhaps much."""
+    return (one for key, one in part.items() if key != "enum" or not isinstance(one, list | tuple))
+
+
 def size_of(value: Any) -> int:
     """Return the size of a JSON value: its parts, and one for sixteen characters."""
     return _size(value)
@@ -340,7 +345,8 @@ def _size(value: Any) -> int:
             found += len(one)
             stack.extend(one.values())
         elif isinstance(one, list | tuple):
-            stack.extend(one)
+            found += sum([type(part) is int for part in one])  # an enumeration may be long
+            stack.extend([part for part in one if type(part) is not int])
     return found
 
 

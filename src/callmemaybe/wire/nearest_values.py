@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import contains
 
 #: The most values that a request may name.
@@ -46,14 +47,18 @@ class ValueIndex:
     def __init__(self, values: Sequence[str]) -> None:
         # Words in one, as in kitchenLight, are read as identifiers alone: iPhone 12 is one.
         self._words = [
-            words_of(_HUMP.sub(" ", value) if value.isidentifier() else value) for value in values
+            words_of(
+                _HUMP.sub(" ", value) if value.isidentifier() and not value.islower() else value
+            )
+            for value in values
         ]
-        counts = Counter(word for words in self._words for word in set(words))
+        counts = Counter(chain.from_iterable(map(set, self._words)))
         self._weights = {word: math.log(1 + len(values) / n) for word, n in counts.items()}
-        self._totals = [sum(self._weights[word] for word in set(words)) for words in self._words]
+        weights = self._weights
+        self._totals = [sum([weights[word] for word in set(words)]) for words in self._words]
         self._having: dict[str, list[int]] = {}
         for place, words in enumerate(self._words):
-            for word in dict.fromkeys(words):
+            for word in words if len(words) < 2 else dict.fromkeys(words):
                 self._having.setdefault(word, []).append(place)
         self._misspelt: dict[str, set[str]] = {}
         may_be_misspelt = [

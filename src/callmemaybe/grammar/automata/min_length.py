@@ -154,9 +154,9 @@ def min_remaining(
         if isinstance(leaf, MemberKeys):
             return behind + min(key_costs(leaf, min_length)[low:high]) - int(depth)
         then = leaf.tails
-        nearest: float = min(
-            len(leaf.words[i]) - depth + (min_length(then[i]) if then else 0)
-            for i in range(low, high)
-        )
-        return behind + nearest
+        if not then:
+            nearest: float = min(map(len, leaf.words[low:high]))
+        else:
+            nearest = min(len(leaf.words[i]) + min_length(then[i]) for i in range(low, high))
+        return behind + nearest - int(depth)
     return machine(leaf).min_remaining(position) + behind

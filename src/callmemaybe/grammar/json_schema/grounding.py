@@ -83,7 +83,12 @@ def uses_grounding(schema: Any) -> bool:
         if isinstance(value, Mapping):
             if "x-ground" in value:
                 return True
-            waiting.extend(one for one in value.values() if isinstance(one, Mapping | list | tuple))
+            waiting.extend(
+                one
+                for key, one in value.items()
+                if isinstance(one, Mapping | list | tuple)
+                and not (key == "enum" and isinstance(one, list))  # data, and perhaps much
+            )
         elif isinstance(value, list | tuple):
             waiting.extend(one for one in value if isinstance(one, Mapping | list | tuple))
     return False
