@@ -275,6 +275,20 @@ def test_what_cannot_be_said_is_refused_before_the_first_token() -> None:
         )
 
 
+def test_a_prompt_that_does_not_fit_costs_no_grammar() -> None:
+    """The context is asked before a schema is compiled, which may take a second."""
+    hard = ToolSpec("f", parameters={"type": "object", "properties": {
+        "v": {"oneOf": [{"type": "integer", "multipleOf": n + 1} for n in range(300)]}}})  # fmt: skip
+    small = ScriptedModel(VOCABULARY.size, 1, context=20)
+    steps: list[int] = []
+    with (
+        automaton_module.progress_reported_to(steps.append),
+        pytest.raises(ModelError, match="holds 20"),
+    ):
+        LocalGenerator(small, format="hermes", vocabulary=VOCABULARY).stream(USER, [hard])
+    assert not steps
+
+
 def test_one_tool_is_weighed_against_text() -> None:
     """With a single function, only whether to call it is open; its probability is told."""
     spoken = speaker(*HERMES.render([ToolCall("ping")])).generate(USER, TOOLS[1:])

@@ -166,12 +166,14 @@ class LocalGenerator(TurnGenerator):
         messages = plain_messages(messages if pictures is None else pictures.texts)
         config = decoding.over(self.decoding) if decoding else self.decoding
         spec = spec or OutputSpec(calls=bool(tools), no_call=True)
+        with_images = pictures is not None and bool(pictures.images)
+        ids = [] if with_images else self._prompt_ids(messages, tools, spec)
+        self._room(len(ids))  # a prompt that does not fit costs no grammar
         constraint = self._constraint(tools, spec, messages, config)
         constraint = self._barring(constraint, spec, last_user_text(messages))
-        opened = self._open_with(pictures.images) if pictures and pictures.images else None
-        if opened is None or pictures is None:
-            ids = self._prompt_ids(messages, tools, spec)
-        else:
+        opened = None
+        if pictures is not None and with_images:
+            opened = self._open_with(pictures.images)
             ids = pictures.ids(self._prompt_parts(marked, tools, spec), opened[1], self._encode)
         if not ids:
             raise InputError("there is nothing to answer", where="messages")
@@ -647,7 +649,7 @@ class LocalGenerator(TurnGenerator):
             return narrowed
         if self._depends_on_request(tools, spec):
             return self._grounded(tools, spec, messages, config)
-        return self._shared_constraint(tools, spec, config)
+        return self._shared_constraint(tools, spec, config, is_grounded=False)
 
     def _grounded(
         self,
@@ -719,22 +721,32 @@ class LocalGenerator(TurnGenerator):
         )
 
     def _shared_constraint(
-        self, tools: Sequence[ToolSpec], spec: OutputSpec, config: DecodingConfig
+        self,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        config: DecodingConfig,
+        *,
+        is_grounded: bool | None = None,
     ) -> Constraint:
-        """Return the constraint as far as all requests share it, from the cache if it is there."""
+        """Return the constraint as far as all requests share it, from the cache if it is there.
+
+        ``is_grounded``: whether it depends on the request; None: to be found out, which takes a look at all schemas.
+        """
         spec = self._grounding.without_request(_ordered(spec, config))
         ids = tuple(map(id, tools))
         is_hashable = spec.answer is None
         found = self._by_identity.get((ids, spec)) if is_hashable else None
         if found is None or found.matcher.automaton.needs_renewal:
-            found = self._by_content(tools, spec)
+            found = self._by_content(tools, spec, is_grounded)
             if is_hashable and all(map(_is, tools, found.tools)):
                 self._by_identity[ids, spec] = found
         if next(self._lookups) % TRIM_INTERVAL == 0:
             self._evict()
         return found
 
-    def _by_content(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> Constraint:
+    def _by_content(
+        self, tools: Sequence[ToolSpec], spec: OutputSpec, is_grounded: bool | None
+    ) -> Constraint:
         is_grammar = isinstance(spec.answer, Grammar)
         key = dumps([
             [[tool.name, tool.parameters] for tool in tools], spec.calls, spec.no_call, spec.most,
@@ -744,7 +756,8 @@ class LocalGenerator(TurnGenerator):
         found = self._constraints.get(key)
         is_new = found is None or found.matcher.automaton.needs_renewal
         if found is None or is_new:
-            is_grounded = self._depends_on_request(tools, spec)
+            if is_grounded is None:
+                is_grounded = self._depends_on_request(tools, spec)
             found = self._new_constraint(tools, spec, is_grounded=is_grounded, is_shared=True)
         # Another thread may evict it at the same time; what was used last stands last.
         self._constraints.pop(key, None)
