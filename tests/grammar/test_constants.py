@@ -107,7 +107,7 @@ def test_pairs_of_options_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_reported_to(told.append):
         json_schema({"oneOf": options})
     assert sum(told) > 200 * 199 // 2 // normalise.PAIRS_PER_BRANCH
-    monkeypatch.setattr(normalise, "MAX_TOTAL_BRANCHES", 300)
+    monkeypatch.setattr(normalise, "MAX_BRANCHES", 300)
     with pytest.raises(UnsupportedSchema, match="too many cases"):
         json_schema({"oneOf": options[30:]})
 

@@ -19,6 +19,7 @@ from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.observability import FailureFilter, JsonLog, RequestSummary
 from callmemaybe.server.scheduler import TurnScheduler
 from callmemaybe.server.sockets import bind
+from callmemaybe.tools import ToolCall
 from tests.server.conftest import PARIS, PATIENCE, PING, WEATHER, Start, calling
 
 CHAT = "/v1/chat/completions"
@@ -47,6 +48,31 @@ def test_many_requests_of_one_client_do_not_delay_another(start: Start) -> None:
         for each in many:
             each.result()
     assert at <= 5, order
+
+
+def test_the_schemas_of_one_request_share_a_budget(start: Start) -> None:
+    """Functions that are each cheap enough are refused where together they are not; the next request is answered."""
+    server = start(calling(ToolCall("f0", '{"v": 1}')), turn_steps=30_000)
+    value = {"oneOf": [{"type": "integer", "multipleOf": n + 1} for n in range(20)]}
+    parameters = {"type": "object", "properties": {"v": value}, "required": ["v"]}
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": f"f{n}", "parameters": parameters | {"title": f"{n}"}},
+        }
+        for n in range(60)
+    ]
+    body = {
+        "model": "talker",
+        "messages": [{"role": "user", "content": "x"}],
+        "tool_choice": "required",
+    }
+    answer = server.post(CHAT, {**body, "tools": tools})
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert "what one request asks for takes more than 30,000 steps" in message
+    assert "ServerConfig.turn_steps" in message
+    assert server.post(CHAT, {**body, "tools": tools[:1]}).status_code == 200
 
 
 class Slots:

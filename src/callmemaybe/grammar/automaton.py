@@ -69,7 +69,7 @@ DEAD = -1
 #: The steps that one automaton may take, over all its users. A step is one item stored in a new state (or
 #: eight items moved): some microseconds and some hundred bytes. States are built while decoding, so a
 #: hostile pattern reaches the limit then; a regular language with fewer states never does.
-WORK_BUDGET = 200_000
+WORK_BUDGET = 150_000
 #: Steps between two looks at the budget and two reports of progress.
 CHECK_INTERVAL = 64
 #: A text, and what :meth:`Automaton.after_branch` needs to continue behind it.

@@ -36,6 +36,8 @@ from callmemaybe.wire.tool_choice import output_spec
 
 #: The largest minimum size of a value that a schema may require.
 MAX_MIN_SIZE = 20_000
+#: The most objects and arrays of all the schemas of a request.
+MAX_SCHEMA_PARTS = 100_000
 #: The most tokens of thought for each effort.
 THINKING_BUDGETS = {
     "none": 0,
@@ -45,6 +47,7 @@ THINKING_BUDGETS = {
     "high": 16384,
     "xhigh": 65536,
 }
+_CONTAINERS = (dict, list, tuple, Mapping)
 _MIN_KEYWORDS = ("minLength", "minItems", "minProperties")
 _LETTERS = string.ascii_letters + string.digits
 #: The logarithm of probability 0, which JSON has no number for.
@@ -181,41 +184,53 @@ def read_tools(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
             code="array_above_max_length",
         )
     found = [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
-    for tool in found:
-        check_min_size(tool.parameters, "tools")
+    check_sizes([tool.parameters for tool in found], "tools")
     return found
 
 
-def check_min_size(schema: Any, param: str) -> None:
+def check_sizes(schemas: Sequence[Any], param: str) -> None:
+    """Raise ApiError for schemas with too many parts, or whose smallest value is larger than any answer."""
+    parts, stack = 0, [*schemas]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, _CONTAINERS):
+            parts += 1
+            stack.extend(value.values() if isinstance(value, Mapping) else value)
+        if parts > MAX_SCHEMA_PARTS:
+            raise invalid_value(param, f"The schemas have more than {MAX_SCHEMA_PARTS:,} parts.")
+    for schema in schemas:
+        _check_min_size(schema, param)
+
+
+def _check_min_size(schema: Any, param: str) -> None:
     """Raise ApiError for a schema whose smallest value is larger than any answer.
 
     Computing how many tokens a billion items need would block the model for everybody.
     """
     known: dict[int, int] = {}
-    stack = [(schema, False)]
+    stack: list[tuple[Any, list[tuple[str, Any]] | None]] = [(schema, None)]
     while stack:
-        value, parts_done = stack.pop()
-        if parts_done:
-            known[id(value)] = least = _min_size(schema, value, known)
+        value, parts = stack.pop()
+        if parts is not None:
+            known[id(value)] = least = _min_size(value, parts, known)
             if least > MAX_MIN_SIZE:
                 raise invalid_value(param, f"A value must be larger than {MAX_MIN_SIZE} items or "
                                      "characters; no answer is that long.")  # fmt: skip
-        elif isinstance(value, Mapping | list | tuple) and id(value) not in known:
+        elif isinstance(value, _CONTAINERS) and id(value) not in known:
             # A reference to an enclosing schema finds this value.
             known[id(value)] = 1
-            stack += [(value, True), *((one, False) for _, one in _subschemas(schema, value))]
+            parts = [one for one in _subschemas(schema, value) if isinstance(one[1], _CONTAINERS)]
+            stack.append((value, parts))
+            stack += [(one, None) for _, one in parts]
 
 
-def _min_size(root: Any, value: Any, known: Mapping[int, int]) -> int:
+def _min_size(value: Any, parts: Sequence[tuple[str, Any]], known: Mapping[int, int]) -> int:
     """Return the minimum size of a value, given those of the parts of its schema."""
     counts = (
         [_count(value.get(name)) for name in _MIN_KEYWORDS] if isinstance(value, Mapping) else []
     )
     times = max(1, _count(value.get("minItems"))) if counts else 1
-    inner = [
-        known.get(id(one), 1) * (times if name == "items" else 1)
-        for name, one in _subschemas(root, value)
-    ]
+    inner = [known.get(id(one), 1) * (times if name == "items" else 1) for name, one in parts]
     return max((1, *counts, *inner))
 
 
@@ -224,7 +239,10 @@ def _subschemas(root: Any, value: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, Mapping):
         yield from (("", one) for one in value)
         return
-    yield from value.items()
+    # An enumeration is data, and perhaps much.
+    yield from (
+        item for item in value.items() if item[0] != "enum" or not isinstance(item[1], list)
+    )
     reference = value.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         with suppress(LookupError):

@@ -37,6 +37,9 @@ class ServerConfig:
     most_tokens: int = 8192
     most_tools: int = 512
     most_choices: int = 16
+    #: The steps (``grammar.automaton.WORK_BUDGET``) that the schemas and patterns of one turn may take together: about two
+    #: seconds of one core. The 713 functions of Okta's management take 755,000 at their first request, most lists under 50,000.
+    turn_steps: int = 200_000
     body_bytes: int = 4 << 20
     #: Bytes of cached prompt prefixes, which requests share.
     cache_bytes: int = 256 << 20
@@ -66,7 +69,7 @@ class ServerConfig:
                     where="--api-key",
                 )
         for name in ("slots", "queue", "queue_per_client", "default_tokens", "most_tokens",
-                     "most_tools", "most_choices", "body_bytes", "cache_bytes", "read_seconds",
+                     "most_tools", "most_choices", "turn_steps", "body_bytes", "cache_bytes", "read_seconds",
                      "queue_seconds", "run_seconds", "grace_seconds", "stuck_seconds"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise InputError("must be more than 0", where=name)

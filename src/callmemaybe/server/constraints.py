@@ -16,7 +16,7 @@ from callmemaybe.grammar import Grammar, regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.grammar.nodes import words
 from callmemaybe.jsonio import loads
-from callmemaybe.server.common import check_min_size
+from callmemaybe.server.common import check_sizes
 from callmemaybe.server.http_errors import invalid_value
 from callmemaybe.server.message_models import JsonFormat
 from callmemaybe.server.request_models import (
@@ -97,7 +97,7 @@ def format_answer(
 def _answer(param: str, kind: Kind, value: Any) -> StatedAnswer:
     if kind in ("json", "json_object"):
         schema = {"type": "object"} if kind == "json_object" else _schema(param, value)
-        check_min_size(schema, param)
+        check_sizes([schema], param)
         return StatedAnswer(schema, param)
     return StatedAnswer(cache(partial(_built, param, kind, value)), param)  # once for all choices
 

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from callmemaybe.generation.turn import TurnGenerator
+from callmemaybe.grammar.automaton import steps_limited
+from callmemaybe.grammar.json_schema.document import SchemaTooLarge
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.gc_tuning import COSTLY_FAILURE
 from callmemaybe.server.http_errors import ApiError, api_error
@@ -343,6 +345,13 @@ class TurnScheduler:
                 return
             self._start(turn)
 
+    def _too_costly(self) -> SchemaTooLarge:
+        return SchemaTooLarge(
+            self._config.turn_steps,
+            what="what one request asks for",
+            setting="ServerConfig.turn_steps",
+        )
+
     def _start(self, turn: ScheduledTurn) -> None:
         loop, pending = self.loop, turn.pending
         turn.started = self.clock()
@@ -354,11 +363,12 @@ class TurnScheduler:
             generator = turn.request.generator or self.generator
             stream = turn_updates(generator, turn.request, self._new_id)
             try:
-                for update in stream:
-                    if pending.is_closed:
-                        return
-                    if update:
-                        loop.call_soon_threadsafe(self._deliver, turn, update)
+                with steps_limited(self._config.turn_steps, self._too_costly):
+                    for update in stream:
+                        if pending.is_closed:
+                            return
+                        if update:
+                            loop.call_soon_threadsafe(self._deliver, turn, update)
             finally:
                 stream.close()
 

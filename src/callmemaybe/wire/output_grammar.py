@@ -14,11 +14,12 @@ from callmemaybe.errors import (
     NoValue,
     UnsupportedSchema,
 )
-from callmemaybe.grammar.automaton import BUDGET_EXCEEDED
+from callmemaybe.grammar.automaton import BUDGET_EXCEEDED, steps_limited
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
 from callmemaybe.grammar.json_schema.document import DeferredCheck, SchemaTooLarge
+from callmemaybe.grammar.json_schema.entry import MAX_STEPS
 from callmemaybe.grammar.json_schema.grounding import uses_grounding
 from callmemaybe.grammar.nodes import (
     EMPTY,
@@ -379,12 +380,7 @@ class OutputGrammarBuilder:
         if ground is not None and ground.everywhere is None and not uses_grounding(tool.schema):
             ground = None
         try:
-            try:
-                root, rules = self._schema_grammar(tool, f"{index}/", node, ground)
-            except UnsupportedSchema as error:
-                checks = self._defer(error, ground, tool.schema)
-                root, rules = self._schema_grammar(tool, f"{index}/", node, ground, checks)
-                self.deferred[tool.name] = tuple(checks)
+            root, rules = self._masked_or_deferred(index, node, ground)
             if ground is not None and ground.is_known:
                 Grammar(root, rules)  # an emptiness may show only once rules are followed
         except UnsupportedSchema as error:
@@ -400,6 +396,23 @@ class OutputGrammarBuilder:
             return self._leave_out(tool)
         self._rules.update(rules)
         return root
+
+    def _masked_or_deferred(
+        self, index: int, node: ArgumentsNode, ground: GroundingSource | None
+    ) -> tuple[Node, dict[str, Node]]:
+        """Return the grammar of a tool's arguments; what no grammar expresses is deferred to the validator.
+
+        Both attempts together take no more steps than one schema may.
+        """
+        tool, prefix = self._tools[index], f"{index}/"
+        with steps_limited(MAX_STEPS, lambda: SchemaTooLarge(MAX_STEPS)):
+            try:
+                return self._schema_grammar(tool, prefix, node, ground)
+            except UnsupportedSchema as error:
+                checks = self._defer(error, ground, tool.schema)
+                found = self._schema_grammar(tool, prefix, node, ground, checks)
+                self.deferred[tool.name] = tuple(checks)
+                return found
 
     def _schema_grammar(
         self,

@@ -22,6 +22,8 @@ _SCHEMA_MAP_KEYWORDS = frozenset(
 )
 #: Steps of an automaton that take about as long as reading one schema (see ``WORK_BUDGET``).
 STEPS_PER_NODE = 2
+#: Steps that take about as long as following one reference, the validator's own included.
+STEPS_PER_REFERENCE = 20
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 LATEST_DRAFT = 2020
 #: The latest draft in a dialect without the validation vocabulary (Core, section 8.1.2).
@@ -73,20 +75,28 @@ class DeferredCheck(NamedTuple):
 
 
 class SchemaTooLarge(UnsupportedSchema):
-    """A schema takes more steps than it may to become a grammar."""
+    """A schema, or several together, take more steps than they may to become a grammar."""
 
-    def __init__(self, steps: int, pointer: str = "") -> None:
-        self.steps = steps
+    def __init__(
+        self,
+        steps: int,
+        pointer: str = "",
+        what: str = "this schema",
+        setting: str = "json_schema.entry.MAX_STEPS",
+    ) -> None:
+        self.steps, self._what, self._setting = steps, what, setting
         super().__init__(
-            f"compiling this schema takes more than {steps:,} steps",
+            f"compiling {what} takes more than {steps:,} steps",
             pointer=pointer,
             hint="use fewer references to the same definitions, alternatives and patterns, "
-            "or allow more steps (json_schema.entry.MAX_STEPS)",
+            f"or allow more steps ({setting})",
         )
 
     def at(self, pointer: str) -> SchemaTooLarge:
         """Return this error with the place of the schema that was being compiled."""
-        return self if self.pointer else SchemaTooLarge(self.steps, pointer)
+        if self.pointer:
+            return self
+        return SchemaTooLarge(self.steps, pointer, self._what, self._setting)
 
 
 class DynamicScopeNeeded(Exception):
@@ -215,6 +225,7 @@ class SchemaDocument:
 
     def resolve(self, schema_node: SchemaNode, reference: Any, keyword: str) -> SchemaNode:
         """Return the target of a reference; UnsupportedSchema if there is none."""
+        report_progress(STEPS_PER_REFERENCE)
         where = f"{schema_node.pointer}/{keyword}"
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)

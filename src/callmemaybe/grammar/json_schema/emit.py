@@ -347,6 +347,7 @@ class Emitter:
         separators = self._style.separators
         general_node: list[str] = []
         options: list[Node] = []
+        report_progress(len(shape.enum))
         for value in shape.enum.values():
             found = None
             if not (self._unordered and isinstance(value, dict | list | tuple)):

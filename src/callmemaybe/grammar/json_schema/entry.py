@@ -33,7 +33,7 @@ from callmemaybe.grammar.nodes import NOTHING, Node
 
 #: The steps (see ``automaton.WORK_BUDGET``) that one schema may take to become a node, over all automata that are
 #: searched on the way. The largest of 800 schemas of MaskBench takes 73,000. Set it to allow more or less.
-MAX_STEPS = 250_000
+MAX_STEPS = 200_000
 #: In which order the keys of an object may come.
 ORDERS = ("schema", "any")
 

@@ -117,11 +117,12 @@ class DerivedSchemas:
         return ((found, True),)
 
 
-#: Branches for one conjunction, and for a whole schema. Each counts once, and once more for every choice
-#: that is still open.
-MAX_BRANCHES, MAX_TOTAL_BRANCHES = 20_000, 100_000
+#: Branches for a whole schema. Each counts once, and once more for every choice that is still open.
+MAX_BRANCHES = 18_000
 #: Steps of an automaton that take about as long as one branch (see ``WORK_BUDGET``).
-STEPS_PER_BRANCH = 8
+STEPS_PER_BRANCH = 10
+#: Formulas of a branch that are applied for one step more.
+FORMULAS_PER_STEP = 4
 #: Pairs of options that count as one branch; most are told apart by their type bounds.
 PAIRS_PER_BRANCH = 32
 #: Depth inside a value at which contradictions are searched.
@@ -183,7 +184,7 @@ class Normaliser:
         self._one_of = OneOfRewriter(
             self._follow_references, self._parts, self._bounds_of, self._may_overlap, self._charge
         )
-        self._pairs = 0
+        self._pairs = self._applied = 0
 
     def shapes(self, conjunction: Conjunction) -> tuple[ValueShape, ...]:
         """Return the shapes whose union is the conjunction."""
@@ -282,14 +283,12 @@ class Normaliser:
         ]
         branches = [_Branch(ValueShape(), start, [], set(), {})]
         found: list[ValueShape] = []
-        charged = 0
         while branches:
             branch = branches.pop()
             cost = 1 + len(branch.choices)
-            charged += cost
             self._charged += cost
             report_progress(STEPS_PER_BRANCH * cost)
-            if charged > MAX_BRANCHES or self._charged > MAX_TOTAL_BRANCHES:
+            if self._charged > MAX_BRANCHES:
                 raise _TooManyBranches(conjunction[0][0].pointer if conjunction else "")
             if not self._decompose(branch):
                 continue
@@ -321,6 +320,9 @@ class Normaliser:
         while True:
             while todo:
                 formula, holds, path = todo.pop()
+                self._applied += 1
+                if self._applied % FORMULAS_PER_STEP == 0:
+                    report_progress(1)
                 self._apply(branch, formula, holds, path)
                 if not shape.kinds:
                     return False
@@ -491,7 +493,7 @@ class Normaliser:
         cost, self._pairs = divmod(self._pairs + pairs, PAIRS_PER_BRANCH)
         self._charged += cost
         report_progress(STEPS_PER_BRANCH * cost)
-        if self._charged > MAX_TOTAL_BRANCHES:
+        if self._charged > MAX_BRANCHES:
             raise _TooManyBranches(pointer)
 
     # -- contradictions ---------------------------------------------------------------------
