@@ -63,6 +63,10 @@ def _function(name: str, parameters: str) -> str:
     return f'{{"type": "function", "function": {{"name": {json.dumps(name)}, "parameters": {parameters}}}}}'
 
 
+def _functions(count: int, parameters: str) -> str:
+    return "[" + ",".join(_function(f"f{number}", parameters) for number in range(count)) + "]"
+
+
 _ANY = '{"type": "object", "properties": {}}'
 #: By name, a function that returns the text of a function's parameters.
 SCHEMAS: dict[str, Callable[[], str]] = {
@@ -96,6 +100,8 @@ SCHEMAS: dict[str, Callable[[], str]] = {
         30, lambda last: {"oneOf": [last, {"type": "array", "items": last}]}
     ),
     "a chain of 20,000 references": lambda: _bomb(20_000, lambda last: last),
+    "9,000 references side by side": lambda: _property({"anyOf": [
+        {"$ref": f"#/$defs/n{n}"} for n in range(9000)]}, **{"$defs": {f"n{n}": {"const": n} for n in range(9000)}}),
     "a reference to another host": lambda: _property({"$ref": "http://127.0.0.1:9/s.json"}),
     "a reference to a file": lambda: _property({"$ref": "file:///etc/passwd"}),
     "a reference to nothing": lambda: _property({"$ref": "#/$defs/nowhere"}),
@@ -175,6 +181,9 @@ SCHEMAS: dict[str, Callable[[], str]] = {
     "multiples of five large primes": lambda: _property(
         {"type": "integer", "allOf": [{"multipleOf": n} for n in (997, 991, 983, 977, 971)]}
     ),
+    "multiples without other multiples": lambda: _property(
+        {"type": "number", "allOf": [{"anyOf": [{"multipleOf": n}, {"not": {"multipleOf": n + 2}}]} for n in (33, 12, 77, 44)],
+         "not": {"multipleOf": 8}}),
     "multipleOf 0": lambda: _property({"type": "integer", "multipleOf": 0}),
     "NaN": lambda: _raw('{"type": "number", "minimum": NaN}'),
     "Infinity": lambda: _raw('{"type": "number", "maximum": Infinity}'),
@@ -228,6 +237,7 @@ SCHEMAS: dict[str, Callable[[], str]] = {
     "names of odd characters": lambda: _property({"properties": {
         "": {}, "\u0000": {}, "\u202e": {}, "\U0010ffff": {}, '"\\/~#%': {}, "<|end|>": {}, "__proto__": {}}}),
     "emoji in a pattern": lambda: _text("^(\U0001f469\u200d\U0001f4bb|\u00e9|e\u0301){1,300}$"),
+    "400,000 empty schemas": lambda: _property({"anyOf": [{}] * 400_000}),
     "a key twice": lambda: '{"type": "object", "properties": {"v": {"type": "string"}}, "properties": {}}',
     # wrong types
     "properties that are a list": lambda: '{"type": "object", "properties": [1, 2]}',
@@ -255,6 +265,12 @@ TOOL_LISTS: dict[str, Callable[[], str]] = {
     "100 functions with hard patterns": lambda: "["
     + ",".join(_function(f"f{n}", _text(f"^.*a.{{{n}}}$")) for n in range(100))
     + "]",
+    "60 functions of 1,000 references": lambda: _functions(60, _bomb(1000, lambda last: last)),
+    "60 functions, oneOf of 60 overlapping": lambda: _functions(60, _property(
+        {"oneOf": [{"type": "integer", "multipleOf": n + 1} for n in range(60)]})),
+    "60 functions of 30 times if": lambda: _functions(60, SCHEMAS["30 times if and then"]()),
+    "60 functions with counted patterns": lambda: _functions(60, _text("^(a|b.{3}c){5,40}$")),
+    "500 functions of 1,000 empty schemas": lambda: _functions(500, _property({"anyOf": [{}] * 1000})),
     "a name of odd characters": lambda: "[" + _function("\u202e<|end|>\u0000", _ANY) + "]",
     "an empty name": lambda: f"[{_function('', _ANY)}]",
     "a name of 1 MB": lambda: f"[{_function('f' * 10**6, _ANY)}]",

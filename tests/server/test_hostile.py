@@ -22,6 +22,7 @@ PATIENCE = 30.0
 LONG = frozenset((
     "a chain of 20,000 references", "one value of 100,000", "one number of 100,000", "one object of 20,000",
     "20,000 properties", "20,000 required properties", "anyOf of 5,000 objects", "500 functions", "oneOf of 300 overlapping",
+    "60 functions of 1,000 references", "60 functions, oneOf of 60 overlapping", "9,000 references side by side",
     "hard propertyNames", "30 times if and then", "50 to 60 items that contain",
 ))  # fmt: skip
 
