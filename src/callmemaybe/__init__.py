@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from callmemaybe.tools import tool as tool
     from callmemaybe.wire.grounding import GroundingConfig as GroundingConfig
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name -> the module it comes from.
 _MODULES = {
