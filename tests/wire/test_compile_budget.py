@@ -11,7 +11,7 @@ from callmemaybe.grammar.automaton import progress_reported_to
 from callmemaybe.grammar.json_schema.entry import MAX_STEPS
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.formats.hermes import FORMAT
-from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.wire.output_grammar import COSTLY_STEPS, OutputSpec
 
 
 def _tools(count: int, value: dict[str, Any]) -> list[ToolSpec]:
@@ -46,6 +46,23 @@ def test_masking_and_then_deferring_take_the_steps_of_one_schema() -> None:
     steps, message = _steps(_tools(1, {"allOf": [_when(number) for number in range(30)]}))
     assert "compiling this schema takes more than" in message
     assert steps <= MAX_STEPS
+
+
+def test_what_was_costly_is_kept_for_the_same_function() -> None:
+    """Asked for again, in another grammar, a costly schema takes no steps; another function with it does."""
+    value = {"allOf": [{"enum": [f"v{number}" for number in range(40_000)]}]}
+    first, second = _tools(2, value)
+    steps, message = _steps([first])
+    assert not message
+    assert steps > COSTLY_STEPS
+    with_text = OutputSpec(calls=True, no_call=True)
+    told: list[int] = []
+    with progress_reported_to(told.append):
+        FORMAT.output_grammar([first], with_text, deferred={})
+    assert sum(told) < COSTLY_STEPS
+    with progress_reported_to(told.append):
+        FORMAT.output_grammar([second], with_text, deferred={})
+    assert sum(told) > COSTLY_STEPS
 
 
 def test_ordinary_functions_are_far_from_the_budget() -> None:

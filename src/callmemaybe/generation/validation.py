@@ -30,6 +30,9 @@ from callmemaybe.wire.output_grammar import DeferredChecks, OutputSpec
 CHECKED_DEPTH = 100
 #: Most keywords named in a remark, and most characters of a validator's message.
 _MAX_KEYWORDS, _MAX_MESSAGE = 3, 300
+#: Validators of the functions called last, by the id() of the function.
+VALIDATOR_CACHE_SIZE = 64
+_VALIDATORS: dict[int, tuple[ToolSpec, Any]] = {}
 
 
 class CallValidator:
@@ -75,6 +78,22 @@ class CallValidator:
                 ) from None
             self._deferred[name] = tuple(dict.fromkeys((*self._deferred.get(name, ()), *checks)))
 
+    def _validator(self, name: str | None) -> Any:
+        """Return the validator of a function or the answer, from those made last if it is there; None if there is none.
+
+        Each request of a model that reads values in it has a grammar of its own, and the same functions.
+        """
+        tool = next((one for one in self._tools if one.name == name), None)
+        if tool is None:
+            return _validator_or_none(self._schemas[name])
+        known = _VALIDATORS.pop(id(tool), None)
+        if known is None or known[0] is not tool:
+            known = tool, _validator_or_none(tool.parameters)
+        _VALIDATORS[id(tool)] = known
+        while len(_VALIDATORS) > VALIDATOR_CACHE_SIZE:
+            _VALIDATORS.pop(next(iter(_VALIDATORS)), None)
+        return known[1]
+
     def check(self, call: ToolCall) -> None:
         """Check a call by the schema of its function.
 
@@ -116,7 +135,7 @@ class CallValidator:
                 raise SchemaViolationError(name, text, pointer="", problem=deep)
             return None
         if name not in self._validators:
-            self._validators[name] = _validator_or_none(self._schemas[name])
+            self._validators[name] = self._validator(name)
         validator = self._validators[name]
         try:
             error = None if validator is None else validator.first_error(value)

@@ -46,10 +46,11 @@ def report_progress(steps: int) -> None:
 
 
 @contextmanager
-def steps_limited(most: int, exceeded: Callable[[], Exception]) -> Iterator[None]:
+def steps_limited(most: int, exceeded: Callable[[], Exception]) -> Iterator[Callable[[], int]]:
     """Raise ``exceeded()`` once more than ``most`` steps are reported in this context, and at each step after that.
 
-    The steps are passed on to the callback around this context, which may interrupt the work as well.
+    The steps are passed on to the callback around this context, which may interrupt the work as well. The context's
+    value returns how many were reported so far.
     """
     outer, left = _CALLBACK.get(), most
 
@@ -62,14 +63,14 @@ def steps_limited(most: int, exceeded: Callable[[], Exception]) -> Iterator[None
             outer(steps)
 
     with progress_reported_to(count_down):
-        yield
+        yield lambda: most - left
 
 
 DEAD = -1
 #: The steps that one automaton may take, over all its users. A step is one item stored in a new state (or
 #: eight items moved): some microseconds and some hundred bytes. States are built while decoding, so a
 #: hostile pattern reaches the limit then; a regular language with fewer states never does.
-WORK_BUDGET = 150_000
+WORK_BUDGET = 120_000
 #: Steps between two looks at the budget and two reports of progress.
 CHECK_INTERVAL = 64
 #: A text, and what :meth:`Automaton.after_branch` needs to continue behind it.

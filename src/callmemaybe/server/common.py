@@ -37,7 +37,7 @@ from callmemaybe.wire.tool_choice import output_spec
 #: The largest minimum size of a value that a schema may require.
 MAX_MIN_SIZE = 20_000
 #: The most objects and arrays of all the schemas of a request.
-MAX_SCHEMA_PARTS = 100_000
+MAX_SCHEMA_PARTS = 50_000
 #: The most tokens of thought for each effort.
 THINKING_BUDGETS = {
     "none": 0,
@@ -48,6 +48,7 @@ THINKING_BUDGETS = {
     "xhigh": 65536,
 }
 _CONTAINERS = (dict, list, tuple, Mapping)
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _MIN_KEYWORDS = ("minLength", "minItems", "minProperties")
 _LETTERS = string.ascii_letters + string.digits
 #: The logarithm of probability 0, which JSON has no number for.
@@ -195,7 +196,8 @@ def check_sizes(schemas: Sequence[Any], param: str) -> None:
         value = stack.pop()
         if isinstance(value, _CONTAINERS):
             parts += 1
-            stack.extend(value.values() if isinstance(value, Mapping) else value)
+            within = value.values() if isinstance(value, Mapping) else value
+            stack.extend([one for one in within if type(one) not in _SCALARS])
         if parts > MAX_SCHEMA_PARTS:
             raise invalid_value(param, f"The schemas have more than {MAX_SCHEMA_PARTS:,} parts.")
     for schema in schemas:

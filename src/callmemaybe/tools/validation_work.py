@@ -345,8 +345,10 @@ def _size(value: Any) -> int:
             found += len(one)
             stack.extend(one.values())
         elif isinstance(one, list | tuple):
-            found += sum([type(part) is int for part in one])  # an enumeration may be long
-            stack.extend([part for part in one if type(part) is not int])
+            # An enumeration may be long.
+            found += sum([type(part) is int for part in one])
+            found += sum([1 + len(part) // 16 for part in one if type(part) is str])
+            stack.extend([part for part in one if type(part) is not int and type(part) is not str])
     return found
 
 

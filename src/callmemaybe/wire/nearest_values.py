@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import contains
+from typing import cast
 
 #: The most values that a request may name.
 MOST = 4
@@ -36,6 +37,10 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
 
 
+def _humps_apart(value: str) -> str:
+    return _HUMP.sub(" ", value) if value.isidentifier() else value
+
+
 class ValueIndex:
     """The words of a list of values, for many requests.
 
@@ -46,20 +51,24 @@ class ValueIndex:
 
     def __init__(self, values: Sequence[str]) -> None:
         # Words in one, as in kitchenLight, are read as identifiers alone: iPhone 12 is one.
+        # Tuples, since the collector of cycles need not look into tuples of texts.
         self._words = [
-            words_of(
-                _HUMP.sub(" ", value) if value.isidentifier() and not value.islower() else value
-            )
+            tuple(_WORD.findall(value.lower()))
+            if value.isascii() and not value.isidentifier()
+            else tuple(words_of(value if value.islower() else _humps_apart(value)))
             for value in values
         ]
         counts = Counter(chain.from_iterable(map(set, self._words)))
-        self._weights = {word: math.log(1 + len(values) / n) for word, n in counts.items()}
-        weights = self._weights
+        weights = {word: math.log(1 + len(values) / n) for word, n in counts.items()}
+        self._weights = weights
         self._totals = [sum([weights[word] for word in set(words)]) for words in self._words]
-        self._having: dict[str, list[int]] = {}
+        self._having: dict[str, list[int] | tuple[int]] = {}
         for place, words in enumerate(self._words):
             for word in words if len(words) < 2 else dict.fromkeys(words):
-                self._having.setdefault(word, []).append(place)
+                if counts[word] == 1:
+                    self._having[word] = (place,)
+                else:
+                    cast("list[int]", self._having.setdefault(word, [])).append(place)
         self._misspelt: dict[str, set[str]] = {}
         may_be_misspelt = [
             word for word in counts if len(word) >= _MIN_LETTERS and not word.isdecimal()

@@ -120,6 +120,21 @@ FRAME_CACHE_SIZE = 64
 _FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[FormatNode, _CallFrame | None]] = {}
 
 
+class _CostlyArguments(NamedTuple):
+    """The grammar of a tool's arguments, and what it leaves to the validator; the tool and the node that it is for."""
+
+    tool: ToolSpec
+    node: ArgumentsNode
+    found: tuple[Node, dict[str, Node]]
+    checks: tuple[DeferredCheck, ...]
+
+
+#: Arguments that took more steps than these are kept, a few of them: the parts of a compound request, and formats whose
+#: output depends on the request, ask for the same again.
+COSTLY_STEPS, COSTLY_CACHE_SIZE = 5_000, 4
+_COSTLY: dict[tuple[int, int, int, str, Controls, bool], _CostlyArguments] = {}
+
+
 class OutputGrammarBuilder:
     """Builds the grammar of a tree for one list of tools."""
 
@@ -405,14 +420,24 @@ class OutputGrammarBuilder:
         Both attempts together take no more steps than one schema may.
         """
         tool, prefix = self._tools[index], f"{index}/"
-        with steps_limited(MAX_STEPS, lambda: SchemaTooLarge(MAX_STEPS)):
-            try:
-                return self._schema_grammar(tool, prefix, node, ground)
-            except UnsupportedSchema as error:
-                checks = self._defer(error, ground, tool.schema)
-                found = self._schema_grammar(tool, prefix, node, ground, checks)
-                self.deferred[tool.name] = tuple(checks)
-                return found
+        key = index, id(tool), id(node), self._spec.order, self._controls, self._may_defer
+        known = _COSTLY.get(key) if ground is None else None
+        if known is None or known.tool is not tool or known.node is not node:
+            checks: list[DeferredCheck] = []
+            with steps_limited(MAX_STEPS, lambda: SchemaTooLarge(MAX_STEPS)) as steps:
+                try:
+                    found = self._schema_grammar(tool, prefix, node, ground)
+                except UnsupportedSchema as error:
+                    checks = self._defer(error, ground, tool.schema)
+                    found = self._schema_grammar(tool, prefix, node, ground, checks)
+            known = _CostlyArguments(tool, node, found, tuple(checks))
+            if ground is None and steps() > COSTLY_STEPS:
+                _COSTLY[key] = known
+                while len(_COSTLY) > COSTLY_CACHE_SIZE:
+                    _COSTLY.pop(next(iter(_COSTLY)), None)
+        if known.checks:
+            self.deferred[tool.name] = known.checks
+        return known.found
 
     def _schema_grammar(
         self,

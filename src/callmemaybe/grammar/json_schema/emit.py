@@ -102,6 +102,8 @@ _STRINGS: Conjunction = ((SchemaNode({"type": "string", "x-ground": False}, ""),
 MAX_UNIQUE_VALUES = 8
 #: Items times counted states of one array.
 MAX_COUNTED = 20_000
+#: Texts and numbers of an enumeration that are written in one step; an object or array takes a step of its own.
+VALUES_PER_STEP = 4
 
 _EMPTY_ARRAY, _EMPTY_OBJECT = ArrayFacet(), ObjectFacet()
 
@@ -347,10 +349,12 @@ class Emitter:
         separators = self._style.separators
         general_node: list[str] = []
         options: list[Node] = []
-        report_progress(len(shape.enum))
+        report_progress(len(shape.enum) // VALUES_PER_STEP)
         for value in shape.enum.values():
             found = None
             if not (self._unordered and isinstance(value, dict | list | tuple)):
+                if isinstance(value, dict | list | tuple):
+                    report_progress(1)
                 found = spellings(value, shape.kinds, separators)
             if found is None:
                 options.append(self._constant(value, shape.kinds))

@@ -118,7 +118,7 @@ class DerivedSchemas:
 
 
 #: Branches for a whole schema. Each counts once, and once more for every choice that is still open.
-MAX_BRANCHES = 18_000
+MAX_BRANCHES = 15_000
 #: Steps of an automaton that take about as long as one branch (see ``WORK_BUDGET``).
 STEPS_PER_BRANCH = 10
 #: Formulas of a branch that are applied for one step more.
