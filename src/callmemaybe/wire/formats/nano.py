@@ -216,7 +216,10 @@ def near_values(request: str, values: Sequence[Any]) -> str:
     kind = values_or_kind(values)
     if len(_all_values(values)) <= MAX_TYPE_LENGTH:
         return kind
-    texts = tuple(value if isinstance(value, str) else dumps(value) for value in values)
+    texts = tuple(
+        value if isinstance(value, str) else str(value) if type(value) is int else dumps(value)
+        for value in values
+    )
     shown = [dumps(values[at], compact=True) for at in _index_of(texts).named(request)]
     while len("|".join(shown)) > MAX_TYPE_LENGTH:
         shown.pop()
