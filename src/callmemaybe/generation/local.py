@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -707,7 +707,7 @@ class LocalGenerator(TurnGenerator):
         opposites = {
             tool.name: f"{tool.name} would {found[1]}, {OPPOSITE} ({found[0]})"
             for tool in tools
-            if (found := opposite_in(request, tool.name, _told(tool)))
+            if (found := opposite_in(request, tool.name, partial(_told, tool)))
         }
         return (
             replace(constraint, barred={**opposites, **constraint.barred})
@@ -788,7 +788,6 @@ class LocalGenerator(TurnGenerator):
         trim_cache()
 
 
-@lru_cache(maxsize=4096)
 def _told(tool: ToolSpec) -> str:
     return f"{tool.name} {tool.description} {dumps(tool.parameters)}"
 

@@ -31,7 +31,7 @@ CHECKED_DEPTH = 100
 #: Most keywords named in a remark, and most characters of a validator's message.
 _MAX_KEYWORDS, _MAX_MESSAGE = 3, 300
 #: Validators of the functions called last, by the id() of the function.
-VALIDATOR_CACHE_SIZE = 64
+VALIDATOR_CACHE_SIZE = 8
 _VALIDATORS: dict[int, tuple[ToolSpec, Any]] = {}
 
 

@@ -8,7 +8,7 @@ that it does this, too (``set_door``, "opens or closes").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 #: What the sentence has that says why such a function is not called.
 OPPOSITE = "the opposite of what the request says"
@@ -47,19 +47,21 @@ _SWITCH = re.compile(r"\b(?:turn|switch|power)(?:s|ed|ing)?\b(?: [\w'-]+){0,5}? 
 _BOTH = re.compile(r"\b(log|check)(?:s|ged|ed|ging|ing)? ?-?(in|out)\b")
 
 
-def opposite_in(request: str, name: str, told: str) -> tuple[str, str] | None:
+def opposite_in(request: str, name: str, told: Callable[[], str]) -> tuple[str, str] | None:
     """Return a word of a request and its opposite in a function's ``name``; None if the function does not do the opposite.
 
-    ``told`` is all that is told of the function.
+    ``told`` returns all that is told of the function; it is asked only where the name has an opposite in the request.
 
-    >>> opposite_in("Unblock 10.0.0.7", "block_ip", "Block an address")
+    >>> opposite_in("Unblock 10.0.0.7", "block_ip", lambda: "Block an address")
     ('unblock', 'block')
     """
     named = _opposable(_HUMP.sub(" ", name).replace("_", " "))
     if not named:
         return None
     asked = _opposable(_QUOTED.sub(" ", request))
-    said = _opposable(_HUMP.sub(" ", told).replace("_", " "))
+    if not any(_OPPOSITES[word] & asked for word in named):
+        return None
+    said = _opposable(_HUMP.sub(" ", told()).replace("_", " "))
     for word in sorted(named):
         for other in sorted(_OPPOSITES[word] & asked):
             if not (asked & {word, *_same(word, other)} or said & {other, *_same(other, word)}):
