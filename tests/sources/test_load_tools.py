@@ -189,6 +189,16 @@ def test_other_versions_of_openapi_are_refused(tmp_path: Path) -> None:
     assert "this is Swagger 1.2" in message
 
 
+def test_a_document_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    """One sentence, not Python's limit of recursion."""
+    schema = '{"type": "object", "properties": {"a": ' * 400 + "{}" + "}}" * 400
+    body = f'{{"content": {{"application/json": {{"schema": {schema}}}}}}}'
+    operation = f'{{"operationId": "x", "requestBody": {body}, "responses": {{}}}}'
+    text = f'{{"openapi": "3.0.0", "info": {{}}, "paths": {{"/x": {{"post": {operation}}}}}}}'
+    said = refused(written(tmp_path, "deep.json", text))
+    assert "deep" in said.rpartition("deep.json")[2]
+
+
 def test_private_addresses_need_a_word() -> None:
     """A document of one's own network is fetched only when that is allowed."""
     for address in ("http://127.0.0.1:9/openapi.json", "https://127.0.0.1:9/openapi.json"):

@@ -23,9 +23,12 @@ def read_openapi(document: SourceDocument, options: LoadOptions) -> LoadedSource
     )
     left_out: list[SkippedOperation] = []
     try:
+        value = map_decimals(document.value, float)  # definitions are hashed, without Decimals
+    except RecursionError:
+        raise document.error(InputError("it nests too deep")) from None
+    try:
         found = tools_from_openapi(
-            # Definitions are hashed, without Decimals.
-            map_decimals(document.value, float), transport, wanted=options.names.wants,
+            value, transport, wanted=options.names.wants,
             skipped=left_out, base_url=options.base_url, source=document.source,
         )  # fmt: skip
     except InputError as error:
