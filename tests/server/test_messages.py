@@ -426,6 +426,18 @@ class TestCounting:
         )
         assert counted.headers["callmemaybe-unread"] == "instructions"
 
+    def test_nano_of_more_functions_than_it_tells_apart(self, nano: Running) -> None:
+        """Law: those that are shown are counted, in an answer as in a count."""
+        others = [
+            {**ANTHROPIC_WEATHER, "name": f"other_{n}", "description": f"Other {n}"}
+            for n in range(100)
+        ]
+        asked = {"model": "nano", "tools": [*others, ANTHROPIC_WEATHER],
+                 "messages": [{"role": "user", "content": "Weather in Paris?"}]}  # fmt: skip
+        counted = nano.post(COUNT, asked).json()["input_tokens"]
+        usage = nano.post("/v1/messages", {**asked, "max_tokens": 200}).json()["usage"]
+        assert counted == usage["input_tokens"] + usage["cache_read_input_tokens"]
+
     def test_nano_that_is_asked_nothing(self, nano: Running) -> None:
         """Law: what is said without asking the model has a prompt of no tokens."""
         body = {"model": "nano", "messages": [{"role": "user", "content": "Hello"}]}

@@ -386,6 +386,7 @@ class _PromptTaker:
     """Stands for the generator of turns, and ends them where the model would be asked."""
 
     decoding: DecodingConfig
+    format: Format
 
     def stream(
         self,
@@ -405,7 +406,7 @@ def first_prompt(
     options: DecodingConfig,
 ) -> Prompt | None:
     """Return what the model is asked first of a conversation; None where it is asked nothing."""
-    taker: Any = _PromptTaker(generator.decoding)
+    taker: Any = _PromptTaker(generator.decoding, generator.format)
     try:
         for _ in SingleRequestTurns(taker, messages, tools, spec).run(options, lambda _: None):
             pass
