@@ -29,6 +29,8 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
+from pip._internal.models.index import PyPI
+
 HERE = Path(__file__).parent
 DATA = HERE / "data"
 #: Repository -> commit.
@@ -83,7 +85,7 @@ def _download(peer: Peer) -> bytes:
     """Return a source distribution from the index that pip asks; pip itself would begin to build it."""
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    index = os.environ.get("PIP_INDEX_URL") or done.stdout.strip() or "https://pypi.org/simple"
+    index = os.environ.get("PIP_INDEX_URL") or done.stdout.strip() or PyPI.simple_url
     page = f"{index.rstrip('/')}/{peer.package}/"
     with urlopen(page, timeout=60) as answer:  # noqa: S310 - whatever index pip is set to
         text = answer.read().decode()

@@ -38,7 +38,7 @@ class ServerConfig:
     most_tools: int = 512
     most_choices: int = 16
     #: The steps (``grammar.automaton.WORK_BUDGET``) that the schemas and patterns of one turn may take together: about two
-    #: seconds of one core. The 713 functions of Okta's management take 755,000 at their first request, most lists under 50,000.
+    #: seconds of one core. The 713 functions of Okta's management take 755,000 at their first request, a schema of MaskBench 34 in the median.
     turn_steps: int = 140_000
     body_bytes: int = 4 << 20
     #: Bytes of cached prompt prefixes, which requests share.
