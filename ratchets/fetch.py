@@ -29,8 +29,6 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
-from pip._internal.models.index import PyPI
-
 HERE = Path(__file__).parent
 DATA = HERE / "data"
 #: Repository -> commit.
@@ -83,6 +81,10 @@ def fetch_peer(folder: str, data: Path) -> None:
 
 def _download(peer: Peer) -> bytes:
     """Return a source distribution from the index that pip asks; pip itself would begin to build it."""
+    from pip._internal.models.index import (
+        PyPI,
+    )  # an environment may be without pip until peers are asked for
+
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     index = os.environ.get("PIP_INDEX_URL") or done.stdout.strip() or PyPI.simple_url
