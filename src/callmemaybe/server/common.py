@@ -199,7 +199,11 @@ def check_sizes(schemas: Sequence[Any], param: str) -> None:
             within = value.values() if isinstance(value, Mapping) else value
             stack.extend([one for one in within if type(one) not in _SCALARS])
         if parts > MAX_SCHEMA_PARTS:
-            raise invalid_value(param, f"The schemas have more than {MAX_SCHEMA_PARTS:,} parts.")
+            raise invalid_value(
+                param,
+                f"The schemas have more than {MAX_SCHEMA_PARTS:,} parts; send "
+                "fewer functions, or smaller schemas.",
+            )
     for schema in schemas:
         _check_min_size(schema, param)
 
