@@ -277,13 +277,31 @@ def die(_seat: WorkerSeat) -> None:
 
 
 def die_later(seat: WorkerSeat) -> None:
-    """Be a worker that is ready the first time, and never again."""
+    """Be a worker that is ready the first time, until both are, and never again."""
     mark = seat.folder / f"was-ready-{seat.number}"
     if mark.exists():
         os._exit(9)
-    mark.touch()
     seat.control.send(("ready", "nano"))
-    time.sleep(0.5)
+    mark.touch()
+    while len(list(seat.folder.glob("was-ready-*"))) < 2:
+        time.sleep(0.05)
+    os._exit(9)
+
+
+def die_first(seat: WorkerSeat) -> None:
+    """Be one of two workers, of which the first is ready and dies before the second is ready."""
+    if seat.number == 2:
+        while not (seat.folder / "was-replaced").exists():
+            time.sleep(0.05)
+        seat.control.send(("ready", "nano"))
+        os.kill(os.getppid(), signal.SIGTERM)
+        return
+    mark = seat.folder / "was-ready"
+    seat.control.send(("ready", "nano"))
+    if mark.exists():
+        (seat.folder / "was-replaced").touch()
+        time.sleep(PATIENCE)
+    mark.touch()
     os._exit(9)
 
 
@@ -306,6 +324,15 @@ def test_workers_that_die_at_the_start_end_the_server(monkeypatch: pytest.Monkey
     monkeypatch.setattr(workers, "_work", die)
     with pytest.raises(ModelError, match=r"worker \d of 2 ended with code 9 before it was ready"):
         workers.serve_with_workers(OPTIONS, 2)
+
+
+def test_a_worker_that_dies_once_it_was_ready_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also while another is still loading: that the model can be served has been shown."""
+    monkeypatch.setattr(workers, "_work", die_first)
+    workers.serve_with_workers(OPTIONS, 2, say=lambda _: None)
+    assert "worker 1 ended with code 9; another takes its place in 0 s" in capsys.readouterr().err
 
 
 def test_workers_that_cannot_be_replaced_end_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

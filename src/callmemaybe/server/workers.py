@@ -257,7 +257,7 @@ class WorkerSupervisor:
             file.unlink()
         if self._deadline is not None:
             return
-        if not self._is_announced:
+        if not self._is_announced and worker.ready is None:
             raise ModelError(
                 f"worker {worker.number} of {len(self._workers)} {how} before it was ready; is there "
                 "memory for all of them?"
