@@ -234,6 +234,48 @@ def test_an_unknown_model_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "end", "thinking", "shown"),
+    [
+        # A thought that the prompt opens is the grammar's to open, and closed where there shall be none.
+        ("hermes", "<think>\\n", True, ""),
+        ("hermes", "<think>", True, ""),
+        ("hermes", "<think>\\n", False, "<think>\n</think>\n\n"),
+        ("hermes", "<think>\\n\\n</think>\\n\\n", False, "<think>\n\n</think>\n\n"),
+        ("kimi_k3", "<|open|>think<|sep|>", True, ""),
+        ("kimi_k3", "<|open|>response<|sep|>", False, ""),
+        ("command_r", "<|START_RESPONSE|>", False, ""),
+        ("apriel", "Here are my reasoning steps:\\n", True, ""),
+        (
+            "apriel",
+            "Here are my reasoning steps:\\n",
+            False,
+            "Here are my reasoning steps:\n\n[BEGIN FINAL RESPONSE]\n",
+        ),
+    ],
+)
+def test_a_prompt_does_not_begin_the_turn_twice(
+    name: str, end: str, thinking: bool, shown: str
+) -> None:
+    """What a model's template opens in the prompt, the grammar has the model open; so it is taken off the prompt."""
+    controls = frozenset(
+        ("<think>", "</think>", "<|open|>", "<|close|>", "<|sep|>", "<|START_RESPONSE|>")
+    )
+    form = formats.get(name).with_template(f"{{{{ 'Go:' }}}}{{{{ '{end}' }}}}", TEMPLATES)
+    parts = form.prompt(user("x"), [], controls, thinking=thinking)
+    text = "".join(part if isinstance(part, str) else part.text for part in parts)
+    assert text == f"Go:{shown}"
+    assert all(isinstance(part, Control) for part in parts if part in controls)
+
+
+def test_a_template_learns_by_either_name_whether_to_think() -> None:
+    """Families ask for ``enable_thinking`` or for ``thinking``, which may be on by default."""
+    source = "{{ enable_thinking }} {{ thinking }}"
+    for thinking in (True, False):
+        parts = ChatTemplate(source, TEMPLATES).render(user("x"), [], CHATML, thinking)
+        assert parts == (f"{thinking} {thinking}",)
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "{% if %}",

@@ -42,6 +42,7 @@ CALLS = [("get_weather", ARGUMENTS, "abcDEF1234"), ("look_up", {"city": "Oslo"},
 OTHERWISE = {
     "Apriel-1.6-15b-Thinker-fixed": "gives earlier calls the client's ids, which it asks no model for",
     "unsloth-Apriel-1.5": "gives earlier calls the client's ids, which it asks no model for",
+    "CohereForAI-c4ai-command-r-plus-tool_use": "indents the arguments, which a model's mask need not have it do",
     "LFM2-8B-A1B": "writes no calls",
     "LFM2.5-Instruct": "writes no calls",
     "LFM2.5-8B-A1B": "strings as Python's repr, in either quote; the reader takes both",

@@ -40,6 +40,7 @@ from callmemaybe.grammar.nodes import (
     alt,
     byte_range,
     byte_set,
+    bytes_of,
     lexeme,
     lit,
     many,
@@ -72,6 +73,11 @@ _JSON_LIKE = lexeme(
 )
 #: What a character is written as inside quotes: as in JSON, but for the quote itself.
 _ESCAPES = {code: json_escaped(code).encode() for code in range(0x20)} | {0x5C: b"\\\\"}
+#: The first byte of a JSON value that is no string -> its type.
+_TYPES = {
+    **dict.fromkeys(b"-0123456789", "number"), **dict.fromkeys(b"tf", "boolean"),
+    ord("n"): "null", ord("{"): "object", ord("["): "array",
+}  # fmt: skip
 _TERMINALS = (Literal, WordTrie, Lexeme, Intersection, Difference, Substrings, DfaTable, Bytes)
 
 
@@ -296,8 +302,10 @@ class _ArgGrammarBuilder:
             text = self._raw(texts, frozenset(("text",)))
             ways.append(seq(self._marks(marks.after_key[skip:]), text))
         if "other" in kinds and others is not NOTHING:
-            json_mark = self._marks(marks.after_json_key[skip:])
-            ways.append(seq(json_mark, self.node(others, top=False)))
+            typed = split_types(others, self._rules) if marks.is_typed else {"": others}
+            for kind, values in typed.items():
+                mark = self._marks(marks.json_mark(kind)[skip:])
+                ways.append(seq(mark, self.node(values, top=False)))
         return alt(*ways)
 
     def _raw(self, value: Node, kinds: frozenset[str]) -> Node:
@@ -383,6 +391,46 @@ def split_strings(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
             is_text = any(mask >> 0x22 & 1 for mask, _ in machine.edges(machine.start))
             return (node, NOTHING) if is_text else (NOTHING, node)
     return NOTHING, node
+
+
+def split_types(node: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
+    """Split a language of JSON values without strings by the types of its values."""
+    match node:
+        case Alternation():
+            found: dict[str, Node] = {}
+            for option in node.options:
+                for kind, values in split_types(option, rules).items():
+                    found[kind] = alt(found.get(kind, NOTHING), values)
+            return found
+        case Ref():
+            found = split_types(rules[node.name], rules)
+            return found if len(found) != 1 else dict.fromkeys(found, node)
+        case Concat():
+            # A bracket, or a value that is alone but for the marks around it.
+            at = next(at for at, one in enumerate(node.parts) if not isinstance(one, Control))
+            firsts = split_types(node.parts[at], rules)
+            if len(firsts) == 1:
+                return dict.fromkeys(firsts, node)
+            before, behind = node.parts[:at], node.parts[at + 1 :]
+            return {kind: seq(*before, one, *behind) for kind, one in firsts.items()}
+        case WordTrie():
+            by_type: dict[str, list[bytes]] = {}
+            for word in node.words:
+                by_type.setdefault(_TYPES[word[0]], []).append(word)
+            return {kind: words(those) for kind, those in by_type.items()}
+        case Literal():
+            return {_TYPES[node.data[0]]: node}
+    machine = machine_of(node)
+    firsts_of: dict[str, set[int]] = {}
+    for mask, _ in machine.edges(machine.start):
+        for byte in bytes_of(mask):
+            firsts_of.setdefault(_TYPES[byte], set()).add(byte)
+    if len(firsts_of) == 1:
+        return dict.fromkeys(firsts_of, node)
+    return {
+        kind: Intersection(node, lexeme(seq(byte_set(frozenset(those)), _ANY)))
+        for kind, those in firsts_of.items()
+    }
 
 
 def _without(node: Node, stop: str) -> Node:

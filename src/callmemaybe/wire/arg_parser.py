@@ -308,9 +308,9 @@ class ArgParser:
             return True, output + (b'"' if mode == "text" else b""), [value]
         known = len(top.key_end)
         text = [_Op("emit", b'"'), _Op("raw", ("value", "text"), (0, b""))]
-        ways = ((self._symbols(top.after_key[known:]), text),
-                (self._symbols(top.after_json_key[known:]), [_Op("raw", ("value", _JSON), (0, b""))]))  # fmt: skip
-        return True, output, [_Op("pick", ways)]
+        value = _Op("raw", ("value", _JSON), (0, b""))
+        others = tuple((self._symbols(mark[known:]), [value]) for mark in top.json_marks())
+        return True, output, [_Op("pick", ((self._symbols(top.after_key[known:]), text), *others))]
 
     @staticmethod
     def _mode(kinds: frozenset[str]) -> str:

@@ -39,6 +39,8 @@ BARE_BYTES = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@$"
 ) | frozenset(range(0x80, 0x100))
 _NOT_BARE_FIRST = frozenset(b"-./0123456789")
+#: The types of JSON values that are no strings.
+JSON_TYPES = ("boolean", "null", "number", "object", "array")
 #: A text that begins like a JSON value.
 LOOKS_LIKE_JSON = re.compile(r'["\[{\-0-9]|(?:true|false|null)\Z')
 #: How deep arguments may nest where they are not copied as text: templates recurse, and so do we.
@@ -55,7 +57,8 @@ class TopLevelMarks:
     after_value: str
     between: str
     end: str
-    #: What stands behind the key of a value that is not a string, where that tells it from one.
+    #: What stands behind the key of a value that is not a string, where that tells it from one;
+    #: ``{type}`` in it is the type of the value.
     after_json_key: str | None = None
 
     @property
@@ -65,6 +68,19 @@ class TopLevelMarks:
             return self.after_key
         pairs = zip(self.after_key, self.after_json_key, strict=False)
         return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the mark behind a key says the type of its value."""
+        return "{type}" in (self.after_json_key or "")
+
+    def json_mark(self, kind: str) -> str:
+        """Return the mark behind the key of a value of this type, one of ``JSON_TYPES``."""
+        return (self.after_json_key or "").replace("{type}", kind)
+
+    def json_marks(self) -> tuple[str, ...]:
+        """Return all marks behind keys of values that are no strings."""
+        return tuple(map(self.json_mark, JSON_TYPES)) if self.is_typed else (self.json_mark(""),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +227,15 @@ def _follow(reference: str, root: Mapping[str, Any]) -> Any:
     return at
 
 
+def json_type(value: Any) -> str:
+    """Return the type of a JSON value."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
+
+
 # -- writing --------------------------------------------------------------------------------------
 
 
@@ -243,7 +268,7 @@ def _raw_value(syntax: ArgSyntax, value: Any, kinds: frozenset[str]) -> Iterator
     top = syntax.top
     assert top is not None
     is_json = top.after_json_key is not None and not isinstance(value, str)
-    yield from syntax.split((top.after_json_key or "") if is_json else top.after_key)
+    yield from syntax.split(top.json_mark(json_type(value)) if is_json else top.after_key)
     if top.after_json_key is not None:
         kinds = frozenset(("other" if is_json else "text",))
     yield _raw_text(value, kinds, syntax.text_stop(top.after_value))

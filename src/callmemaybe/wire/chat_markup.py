@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from callmemaybe.jsonio import check_syntax, dumps
@@ -17,10 +18,13 @@ from callmemaybe.wire.arg_syntax import arguments_object, arguments_place, argum
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
+    ChoiceNode,
     Controls,
     FormatNode,
+    FreeTextNode,
     PromptPart,
     PromptParts,
+    SequenceNode,
     join_parts,
     leaves,
 )
@@ -75,7 +79,8 @@ class ChatMarkup:
     ``tools`` stand in the system's turn, behind its text (``gap`` in between) or, where
     ``tools_in_user``, in front of the last user's turn. ``default`` is the system's text where a
     conversation has none. ``results`` stand around neighbouring results, ``result`` around each, and
-    ``result_gaps`` between the texts that ``write_result`` makes of a result's name, id and content.
+    ``result_gaps`` between the texts that ``write_result`` makes of a result's name, id and content
+    (``{index}`` in them is the number of the result in its turn, from 1 on).
     ``ask`` begins the model's turn; ``no_thinking`` is a token and a text, which follows where the
     vocabulary has the token and the model should not reason.
     """
@@ -111,6 +116,13 @@ class MarkupPrompts(PromptWriter):
         self._chat = chat
         self._tree = tree
         self._known = known
+        #: Whether the branch that calls has a place for text in it.
+        self._has_place = any(
+            isinstance(inner, FreeTextNode)
+            for leaf in _choices(tree)
+            if isinstance(leaf.calls, SequenceNode)
+            for inner in leaf.calls.nodes
+        )
         self._is_json = not any(
             isinstance(leaf, ArgumentsNode) and leaf.syntax.top is not None for leaf in leaves(tree)
         )
@@ -217,7 +229,7 @@ class MarkupPrompts(PromptWriter):
             if chat.open_calls and calls:
                 behind = ""
             if calls:
-                inner = [content, *render(self._tree, calls, tools=tools, controls=controls)]
+                inner = self._calls(content, calls, tools, controls)
             else:
                 inner = list(self._around(chat.answer, [content], controls))
             yield from self._around((before, behind), inner, controls)
@@ -226,15 +238,26 @@ class MarkupPrompts(PromptWriter):
             name = str(message.get("name") or names.get(call_id) or "")
             if index == 0 or messages[index - 1].get("role") != "tool":
                 yield from self._marks(chat.results[0], controls)
+            others = takewhile(lambda one: one.get("role") == "tool", reversed(messages[:index]))
+            number = str(1 + sum(1 for _ in others))
             texts: list[PromptPart] = []
             for at, text in enumerate(chat.write_result(name, call_id, content)):
-                texts += [*self._marks(chat.result_gaps[at - 1], controls), text] if at else [text]
+                gap = chat.result_gaps[at - 1].replace("{index}", number) if at else ""
+                texts += [*self._marks(gap, controls), text]
             yield from self._around(chat.result, texts, controls)
             if index + 1 == len(messages) or messages[index + 1].get("role") != "tool":
                 yield from self._marks(chat.results[1], controls)
         else:
             marks = chat.user if role == "user" else chat.system
             yield from self._around(marks, [content], controls)
+
+    def _calls(
+        self, content: str, calls: list[ToolCall], tools: Sequence[ToolSpec], controls: Controls
+    ) -> list[PromptPart]:
+        """Return earlier calls and the text in front of them, where the family has a place for that."""
+        answer = content if self._has_place else ""
+        written = render(self._tree, calls, answer=answer, tools=tools, controls=controls)
+        return [*([] if self._has_place else [content]), *written]
 
     def _tools(self, tools: Sequence[ToolSpec], controls: Controls) -> Iterator[PromptPart]:
         markup = self._chat.tools
@@ -244,6 +267,13 @@ class MarkupPrompts(PromptWriter):
                 yield from self._marks(markup.between, controls)
             yield from self._around(markup.each, markup.write(tool), controls)
         yield from self._marks(markup.around[1], controls)
+
+
+def _choices(node: FormatNode) -> Iterator[ChoiceNode]:
+    if isinstance(node, ChoiceNode):
+        yield node
+    for inner in node.nodes if isinstance(node, SequenceNode) else ():
+        yield from _choices(inner)
 
 
 def declare_format(

@@ -8,9 +8,10 @@ on every format of the registry.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from typing import Any
 
 from callmemaybe.errors import CallMeMaybeError, InputError
@@ -28,7 +29,9 @@ from callmemaybe.wire.format_nodes import (
     PromptParts,
     SchemaEchoNode,
     SequenceNode,
+    TextNode,
     ThoughtNode,
+    TokenNode,
     join_parts,
     leaves,
 )
@@ -38,7 +41,7 @@ from callmemaybe.wire.output_grammar import (
     OutputGrammarBuilder,
     OutputSpec,
 )
-from callmemaybe.wire.prompt import ChatTemplate, TemplateRenderer
+from callmemaybe.wire.prompt import ChatTemplate, Opening, TemplateRenderer
 from callmemaybe.wire.reader import OutputReader
 from callmemaybe.wire.rendering import render
 
@@ -126,7 +129,7 @@ class Format:
 
         Raises ModelError if the template is not valid.
         """
-        template = ChatTemplate(source, renderer, **names)
+        template = ChatTemplate(source, renderer, openings=tuple(_openings(self.tree)), **names)
         return replace(
             self, prefix=template.prefix, request=template.request, whole=template.render
         )
@@ -276,6 +279,24 @@ class Format:
         events = [event for part in parts for event in reader.feed(part)]
         events += reader.end()
         return [event.call for event in events if isinstance(event, CallEnded)]
+
+
+def _openings(node: FormatNode) -> Iterator[Opening]:
+    """Yield what a turn in this format may begin with: a thought, and the marks in front of an answer."""
+    match node:
+        case ThoughtNode():
+            yield Opening(_fixed_text(node.begin), _fixed_text(node.end))
+        case SequenceNode():
+            for inner in node.nodes:
+                yield from _openings(inner)
+        case ChoiceNode(_, SequenceNode() as no_call) if begin := _fixed_text(no_call):
+            yield Opening(begin)
+
+
+def _fixed_text(node: SequenceNode) -> str:
+    """Return the texts and tokens that a sequence begins with."""
+    fixed = takewhile(lambda one: isinstance(one, TextNode | TokenNode), node.nodes)
+    return "".join(one.text for one in fixed if isinstance(one, TextNode | TokenNode))
 
 
 @lru_cache(maxsize=4)

@@ -200,6 +200,8 @@ class OutputGrammarBuilder:
         for position, inner in enumerate(nodes):
             if isinstance(inner, NameNode):
                 return inner, tuple(self._rest_of_call(nodes[position + 1 :]))
+            if isinstance(inner, FreeTextNode):
+                continue  # no text is asked for in front of the call
             if isinstance(inner, ChoiceNode | CallsNode | SequenceNode):
                 found = self._split_call(inner, before, after)
                 after += [self._build(last, None) for last in nodes[position + 1 :]]
@@ -245,9 +247,9 @@ class OutputGrammarBuilder:
         spec = self._spec
         if not spec.calls:
             return capture("no_call", self._no_call(node))
-        # Text with marks of its own around it (a channel) cannot stand in front of a call.
+        # Text with marks of its own around it (a channel) stands in front of a call only where that has a place for it.
         free = node.no_call if isinstance(node.no_call, FreeTextNode) else None
-        calls = self._build(node.calls, None)
+        calls = self._build(node.calls if spec.text else _without_text(node.calls), None)
         if spec.text and free is not None and free.stop:
             lead = self._free_text(free, spec.answer_length)
             if not spec.no_call:
@@ -484,6 +486,13 @@ class OutputGrammarBuilder:
     def _leave_out(self, tool: ToolSpec) -> Node:
         self._ungrounded.append(tool.name)
         return NOTHING
+
+
+def _without_text(node: FormatNode) -> FormatNode:
+    """Return the branch that calls, without the text that may stand in it."""
+    if not isinstance(node, SequenceNode):
+        return node
+    return SequenceNode(tuple(one for one in node.nodes if not isinstance(one, FreeTextNode)))
 
 
 def _first_bytes(grammar: Grammar) -> frozenset[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import dumps
@@ -86,20 +86,35 @@ class PromptWriter:
         return whole[len(prefix) :] if whole[: len(prefix)] == prefix else whole
 
 
+class Opening(NamedTuple):
+    """What a model's turn may begin with, and a template may end with: a thought (and its end), or an answer."""
+
+    begin: str
+    end: str | None = None
+
+
 class ChatTemplate(PromptWriter):
     """A model's own chat template, rendered for tools, in two parts.
 
     The part before the first message is computed once for all requests. Thinking is switched off by
-    ``enable_thinking=False``, which templates that do not know it ignore.
+    ``enable_thinking=False`` and ``thinking=False``, which templates that do not know them ignore.
     """
 
-    def __init__(self, source: str, renderer: TemplateRenderer, **names: str) -> None:
+    def __init__(
+        self,
+        source: str,
+        renderer: TemplateRenderer,
+        *,
+        openings: Sequence[Opening] = (),
+        **names: str,
+    ) -> None:
         """Compile the template; ``names`` are what it may call by name (``bos_token``, ...).
 
-        A template is a program, so ``renderer`` decides where it may run. Raises ModelError if it is
-        not valid Jinja.
+        ``openings`` are what a template may end with and a model's turn begins with. A template is a program,
+        so ``renderer`` decides where it may run. Raises ModelError if it is not valid Jinja.
         """
         self.source = source
+        self._openings = openings
         self._renderer = renderer
         self._names = names
         # Rendering the tools twice more for each prompt would cost more than hashing them.
@@ -133,12 +148,45 @@ class ChatTemplate(PromptWriter):
                 "tools": escaper.escape(definitions),
                 "add_generation_prompt": True,
                 "enable_thinking": thinking,
+                "thinking": thinking,
             },
         )
         parts = split_controls(text, controls)
-        return join_parts(
+        read = join_parts(
             escaper.unescape(part) if isinstance(part, str) else part for part in parts
         )
+        return self._before_turn(read, controls, thinking)
+
+    def _before_turn(self, parts: PromptParts, controls: Controls, thinking: bool) -> PromptParts:
+        """Return a prompt without the beginning of the turn, which the grammar has the model write.
+
+        Where the model should not reason, a thought that was opened is closed instead.
+        """
+        for opening in self._openings:
+            before = _without_end(parts, split_controls(opening.begin, controls))
+            if before is not None and opening.end is not None and not thinking:
+                return join_parts([*parts, *split_controls(opening.end, controls)])
+            if before is not None:
+                return before
+        return parts
+
+
+def _without_end(parts: PromptParts, end: PromptParts) -> PromptParts | None:
+    """Return a prompt without this end, None if it ends otherwise; white space behind it is no part of either."""
+    parts, end = _without_space(parts), _without_space(end)
+    if not end or len(parts) < len(end) or parts[len(parts) - len(end) + 1 :] != end[1:]:
+        return None
+    before, last = parts[: -len(end)], parts[-len(end)]
+    if isinstance(last, str) and isinstance(end[0], str) and last.endswith(end[0]):
+        return join_parts([*before, last.removesuffix(end[0])])
+    return before if last == end[0] else None
+
+
+def _without_space(parts: PromptParts) -> PromptParts:
+    """Return a prompt without white space behind it."""
+    if not parts or not isinstance(parts[-1], str):
+        return parts
+    return join_parts([*parts[:-1], parts[-1].rstrip()])
 
 
 class _ControlEscaper:

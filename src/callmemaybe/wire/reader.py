@@ -245,6 +245,9 @@ class OutputReader:
             case ChoiceNode(calls, FreeTextNode() as free) if free.stop:
                 # The same text may be the whole turn, or stand in front of a call.
                 yield from self._enter((free, (ChoiceNode(calls, SequenceNode(())), rest)), notes)
+            case ChoiceNode(SequenceNode(), SequenceNode()) if shared := _shared(node):
+                # Both begin alike, so neither is chosen before they part.
+                yield from self._enter((shared[0], (shared[1], rest)), notes)
             case ChoiceNode():
                 yield from self._enter((node.calls, rest), notes)
                 yield from self._enter((node.no_call, rest), notes)
@@ -516,6 +519,21 @@ def _spaces(node: TextNode) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
         if is_json and char == '"':
             in_string = not in_string
     return tuple(loose), tuple(extra)
+
+
+@lru_cache(maxsize=256)
+def _shared(node: ChoiceNode) -> tuple[SequenceNode, ChoiceNode] | None:
+    """Return what both branches of a choice begin with, and the choice behind it; None for nothing."""
+    if not isinstance(node.calls, SequenceNode) or not isinstance(node.no_call, SequenceNode):
+        return None
+    calls, no_call = node.calls.nodes, node.no_call.nodes
+    size = 0
+    while size < min(len(calls), len(no_call)) and calls[size] == no_call[size]:
+        size += 1
+    if not size:
+        return None
+    behind = ChoiceNode(SequenceNode(calls[size:]), SequenceNode(no_call[size:]))
+    return SequenceNode(calls[:size]), behind
 
 
 def _distinct(paths: list[_TreePath]) -> list[_TreePath]:

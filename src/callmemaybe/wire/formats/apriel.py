@@ -1,13 +1,13 @@
 """Apriel 1.5 and 1.6: a JSON list between ``<tool_calls>`` and ``</tool_calls>``, each call with an id.
 
 Strings of the templates in llama.cpp's models/templates (unsloth-Apriel-1.5.jinja). The ids are the
-client's; a model writes none, as the template's instructions say.
+client's; a model writes none, as the template's instructions say. A thought stands between texts, not tokens.
 """
 
 from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
-from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, TokenNode, sequence
+from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, ThoughtNode, TokenNode, sequence
 from callmemaybe.wire.formats.json_list import LIST_OF_CALLS
 
 _OPEN, _CLOSE, _END = "<tool_calls>", "</tool_calls>", "<|end|>"
@@ -32,9 +32,14 @@ def _turn(role: str) -> tuple[str, str]:
 FORMAT = declare_format(
     "apriel",
     "Apriel: a JSON list between <tool_calls> tags, tags in the assistant's turn",
-    ChoiceNode(
-        sequence(TokenNode(_OPEN), "[", LIST_OF_CALLS, TokenNode(_CLOSE)),
-        no_call=FreeTextNode(stop=_OPEN),
+    sequence(
+        ThoughtNode(
+            sequence("Here are my reasoning steps:\n"), sequence("\n[BEGIN FINAL RESPONSE]\n")
+        ),
+        ChoiceNode(
+            sequence(TokenNode(_OPEN), "[", LIST_OF_CALLS, TokenNode(_CLOSE)),
+            no_call=FreeTextNode(stop=_OPEN),
+        ),
     ),
     ChatMarkup(
         system=_turn("system"),
