@@ -3,7 +3,8 @@
     python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
     python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
     python ratchets/fetch.py --peers       peers' own tests, from their packages (130 MB): llama.cpp's of chat formats
-                                           with its templates, vLLM's of tool parsers, and xgrammar's of grammars
+                                           with its templates, vLLM's of tool parsers, and xgrammar's of grammars; and,
+                                           where there is npm, MCP's conformance suite with a Node (60 MB)
 
 Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
 their makers.
@@ -65,6 +66,10 @@ PEERS = {
     ),
 }  # fmt: skip
 
+#: MCP's conformance suite, a package of npm, and the Node that runs it.
+CONFORMANCE, NODE = "@modelcontextprotocol/conformance@0.2.0-alpha.12", "node@22.23.3"
+CONFORMANCE_DIGEST = "sha512-eXtZFgmtZiU5SsvXty+RGXGnyIqEVm3GLU/HZmg1wMjtKOocPZZgD9HQKd30oJhio5UB0wFJmsc6r8u48Q+EYA=="
+
 
 def fetch_peer(folder: str, data: Path) -> None:
     """Put a peer's tests, as its package ships them, into ``data``."""
@@ -113,6 +118,28 @@ def _unpack_peer(package: Path, peer: Peer, target: Path) -> None:
                 place = target / path.removeprefix(peer.top)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(file.read())
+
+
+def fetch_conformance(data: Path) -> None:
+    """Install MCP's conformance suite and a Node that runs it into ``data``; skipped without npm."""
+    npm = shutil.which("npm")
+    if npm is None:
+        print(f"{CONFORMANCE}: skipped, there is no npm")
+        return
+    print(f"{CONFORMANCE} ...", flush=True)
+    target = data / "peers" / "mcp"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    (target / "package.json").write_text('{"private": true}', "utf-8")
+    command = [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", CONFORMANCE, NODE]
+    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines() or ["npm failed"]
+        raise SystemExit(f"could not fetch: {reason[-1]}; is there a way to the network?")
+    lock = json.loads((target / "node_modules" / ".package-lock.json").read_text("utf-8"))
+    name = CONFORMANCE.rpartition("@")[0]
+    if lock["packages"][f"node_modules/{name}"]["integrity"] != CONFORMANCE_DIGEST:
+        raise SystemExit(f"could not fetch: {CONFORMANCE} is not the package that was measured")
 
 
 def checkout(repository: str, folder: Path) -> None:
@@ -175,6 +202,7 @@ def main() -> int:
     if options.peers:
         for folder in PEERS:
             fetch_peer(folder, options.data)
+        fetch_conformance(options.data)
         print(f"written to {options.data / 'peers'}; now: python ratchets/run.py")
         return 0
     with tempfile.TemporaryDirectory() as folder:

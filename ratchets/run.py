@@ -199,6 +199,7 @@ PEERS = {
     "llama.cpp": "llama_cpp_chat",
     "vllm": "vllm_tool_parsers",
     "xgrammar": "xgrammar_tests",
+    "mcp": "mcp_conformance",
 }
 
 
