@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 ROOT_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 #: Where pictures are drawn that pages in docs/ show.
 PICTURES = "benchmarks/results"
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(<code>)~?")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -46,11 +47,22 @@ def _api() -> str:
 def _llms(config: Any) -> str:
     """Return the index for language models: each page with its title, in the form of llmstxt.org."""
     lines = [f"# {config.site_name}\n", f"> {config.site_description}\n", "## Docs\n"]
+    pages = {name: ROOT / name for name in ROOT_PAGES}
     for path in sorted((ROOT / "docs").rglob("*.md")):
-        name = path.relative_to(ROOT / "docs").as_posix()
+        pages[path.relative_to(ROOT / "docs").as_posix()] = path
+    for name, path in pages.items():
         title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        lines.append(f"- [{title}]({name.removesuffix('.md')}.html)")
+        address = PurePosixPath(name).with_suffix(".html")
+        if address.stem == "README":  # of a folder; the site calls it so
+            address = address.with_name("index.html")
+        lines.append(f"- [{title}]({address})")
+    lines.append("- [API: all public names with their docstrings](reference/api.html)")
     return "\n".join(lines) + "\n"
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the roles that docstrings give to names, which Markdown shows as text: ``:meth:``."""
+    return _ROLE.sub(r"\1", html)
 
 
 def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str:
