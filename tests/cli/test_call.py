@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from callmemaybe.cli.chat import call_line
-from callmemaybe.cli.main import app
+from callmemaybe.cli.main import app, main
 from callmemaybe.generation.result import CallResult
 from callmemaybe.tools import ToolCall
 
@@ -80,6 +80,23 @@ def test_no_function_fits() -> None:
     """What no function does is no call, and exit code 1."""
     done = call("Paint the fence green", "--tools", "functions.json", "--json")
     assert (done.exit_code, json.loads(done.stdout)["call"]) == (1, None)
+
+
+def test_a_call_that_no_grammar_could_hold_to_its_schema(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Items that differ are a call with a remark; items that repeat are none, one sentence and exit code 1."""
+    tags = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    tag = {"name": "tag", "description": "Tag an item.", "parameters": {"tags": tags}}
+    Path("tag.json").write_text(json.dumps([tag]))
+    done = call("Tag the item with red and blue", "--tools", "tag.json")
+    assert (done.exit_code, done.stdout) == (0, 'tag({"tags":["red","blue"]})\n')
+    assert "checked in the finished call of 'tag'" in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["call", "Tag the item with red and red", "--tools", "tag.json"])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out) == (1, "")
+    assert 'at /tags: ["red","red"] has non-unique elements' in told.err
 
 
 def test_a_call_is_run_or_waits() -> None:

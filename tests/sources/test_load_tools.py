@@ -199,6 +199,30 @@ def test_a_document_that_nests_without_end_is_refused(tmp_path: Path) -> None:
     assert "deep" in said.rpartition("deep.json")[2]
 
 
+def test_what_only_a_finished_call_can_be_checked_for_is_kept(tmp_path: Path) -> None:
+    """Items that all differ make a tool of a definition and of an operation; what the validator cannot read does not."""
+    tags = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    body = {"type": "object", "properties": {"tags": tags}}
+    unread = {
+        "type": "object",
+        "properties": {"tags": tags, "size": {"minimum": 1, "exclusiveMinimum": True}},
+    }
+
+    content = {"application/json": {"schema": body}}
+    post = {"operationId": "tag", "requestBody": {"content": content}, "responses": {}}
+    document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/tags": {"post": post}},
+                "servers": [{"url": "https://tags.example"}]}  # fmt: skip
+    path = written(tmp_path, "openapi.json", document)
+    assert [one.name for one in load_tools(path).specs] == ["tag"]
+    defined = written(tmp_path, "f.json", [{"name": "tag", "parameters": body}])
+    assert [one.name for one in load_tools(defined).specs] == ["tag"]
+    said = refused(written(tmp_path, "g.json", [{"name": "tag", "parameters": unread}]))
+    assert (
+        "(/0/parameters/properties/tags/uniqueItems): uniqueItems is not supported here, nor can"
+        in said
+    )
+
+
 def test_private_addresses_need_a_word() -> None:
     """A document of one's own network is fetched only when that is allowed."""
     for address in ("http://127.0.0.1:9/openapi.json", "https://127.0.0.1:9/openapi.json"):

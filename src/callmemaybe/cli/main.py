@@ -31,6 +31,7 @@ from callmemaybe.errors import (
     CallMeMaybeError,
     InputError,
     ModelError,
+    ModelOutputError,
     StoreError,
     WriteError,
 )
@@ -204,6 +205,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error), ExitCode.NOT_WRITTEN)
     except StoreError as error:
         return _fail(str(error), ExitCode.NO_LEDGER)
+    except ModelOutputError as error:
+        return _fail(str(error), ExitCode.SOME_FAILED)
     except CallMeMaybeError as error:
         return _fail(str(error), ExitCode.INTERNAL_ERROR)
     except Exception as error:

@@ -35,6 +35,25 @@ VALIDATOR_CACHE_SIZE = 8
 _VALIDATORS: dict[int, tuple[ToolSpec, Any]] = {}
 
 
+def validator_of_checks(schema: Any, checks: Sequence[DeferredCheck], of: str) -> Any:
+    """Return the validator that makes the deferred checks of a schema; ``of`` says whose it is, in errors.
+
+    Raises UnsupportedSchema where it cannot read the schema.
+    """
+    # Unless told otherwise, the latest drafts treat formats as annotations.
+    formats = any(check.pointer.endswith("/format") for check in checks) or None
+    try:
+        return validator_for(schema, formats=formats)
+    except InputError as error:
+        first = checks[0]
+        raise UnsupportedSchema(
+            f"{first.reason}, nor can it be checked afterwards: the validator cannot read "
+            f"this schema ({_short(error.message)})",
+            pointer=first.pointer,
+            where=f"{of}{first.pointer}",
+        ) from None
+
+
 class CallValidator:
     """Validates calls of some functions, and an answer by a JSON Schema.
 
@@ -63,19 +82,8 @@ class CallValidator:
         for name, checks in deferred.items():
             if {*checks} <= {*self._deferred.get(name, ())}:
                 continue
-            # Unless told otherwise, the latest drafts treat formats as annotations.
-            formats = any(check.pointer.endswith("/format") for check in checks) or None
-            try:
-                self._validators[name] = validator_for(self._schemas[name], formats=formats)
-            except InputError as error:
-                first = checks[0]
-                of = "" if name is None else f"function {name!r}, parameters"
-                raise UnsupportedSchema(
-                    f"{first.reason}, nor can it be checked afterwards: the validator cannot read "
-                    f"this schema ({_short(error.message)})",
-                    pointer=first.pointer,
-                    where=f"{of}{first.pointer}",
-                ) from None
+            of = "" if name is None else f"function {name!r}, parameters"
+            self._validators[name] = validator_of_checks(self._schemas[name], checks, of)
             self._deferred[name] = tuple(dict.fromkeys((*self._deferred.get(name, ()), *checks)))
 
     def _validator(self, name: str | None) -> Any:

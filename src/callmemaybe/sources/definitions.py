@@ -6,6 +6,7 @@ Definitions say what a model may call; they hold nothing that runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from callmemaybe.errors import InputError, UnsupportedSchema
@@ -107,11 +108,28 @@ def check_spelling(schema: Any) -> None:
 
 
 def check_expressible(tool: ToolSpec) -> None:
-    """Raise UnsupportedSchema, or InputError, for arguments that no grammar can hold to their schema."""
+    """Raise UnsupportedSchema, or InputError, for arguments that cannot be held to their schema.
+
+    They are held to it by a grammar; or, where none expresses a keyword, by a check of the finished call.
+    """
     from callmemaybe.grammar import GroundingSource, json_schema
+    from callmemaybe.grammar.json_schema.document import DeferredCheck
 
     # Closed objects, as in the wire formats; the text to ground in comes with each prompt.
-    json_schema(tool.schema, additional=False, ground=GroundingSource("", is_known=False))
+    build = partial(
+        json_schema, tool.schema, additional=False, ground=GroundingSource("", is_known=False)
+    )
+    try:
+        build()
+    except UnsupportedSchema as error:
+        from callmemaybe.generation.validation import validator_of_checks
+        from callmemaybe.wire.output_grammar import may_be_deferred
+
+        if not may_be_deferred(error):
+            raise
+        checks: list[DeferredCheck] = []
+        build(checks=checks)
+        validator_of_checks(tool.parameters, checks, "")
 
 
 def _check_schema(tool: ToolSpec, document: SourceDocument, pointer: str, value: object) -> None:

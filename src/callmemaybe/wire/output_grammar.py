@@ -471,15 +471,9 @@ class OutputGrammarBuilder:
 
         Called only for schemas that no grammar expresses, so whatever can be masked is masked.
         """
-        # No validator can check an ungrounded value, and a schema that exhausted the work allowed
-        # would do so again.
-        if (
-            not self._may_defer
-            or isinstance(error, NoValue)
-            or (ground is None and uses_grounding(schema))
-        ):
-            raise error
-        if isinstance(error, SchemaTooLarge) or error.message.startswith(BUDGET_EXCEEDED):
+        # No validator can check an ungrounded value.
+        ungrounded = ground is None and uses_grounding(schema)
+        if not self._may_defer or ungrounded or not may_be_deferred(error):
             raise error
         return []
 
@@ -493,6 +487,13 @@ def _without_text(node: FormatNode) -> FormatNode:
     if not isinstance(node, SequenceNode):
         return node
     return SequenceNode(tuple(one for one in node.nodes if not isinstance(one, FreeTextNode)))
+
+
+def may_be_deferred(error: UnsupportedSchema) -> bool:
+    """Whether a schema that no grammar expresses, as ``error`` says, may be left to a validator."""
+    # A schema that no value meets is no better checked, and one that exhausted the work allowed would do so again.
+    is_costly = isinstance(error, SchemaTooLarge) or error.message.startswith(BUDGET_EXCEEDED)
+    return not is_costly and not isinstance(error, NoValue)
 
 
 def _first_bytes(grammar: Grammar) -> frozenset[int]:
