@@ -87,5 +87,5 @@ def imported_by(statement: str) -> set[str]:
 )
 def test_nothing_heavy_is_imported_early(statement: str, absent: set[str]) -> None:
     """Start-up pays only for what is used; heavy engines wait for a model that needs them."""
-    heavy = {"torch", "transformers", "llama_cpp", "vllm"}
+    heavy = {"torch", "transformers", "llama_cpp", "vllm", "sglang"}
     assert not imported_by(statement) & (absent | heavy)

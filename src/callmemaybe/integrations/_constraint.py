@@ -15,6 +15,7 @@ from callmemaybe.generation.config import format_of, parts_of
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.export import to_gbnf
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
 from callmemaybe.tools import ToolCall, ToolLike, tool_specs
@@ -61,10 +62,15 @@ class ToolCallConstraint:
             spec = grounding.for_messages(spec, [{"role": "user", "content": said}])
         elif grounding.ground is not None:
             raise InputError("grounding needs the text of the request", where="said")
-        grammar = self.format.output_grammar(self.tools, spec, controls=self._controls)
+        self._grammar = self.format.output_grammar(self.tools, spec, controls=self._controls)
         self._validators = CallValidator(self.tools)
-        automaton = automaton_of(grammar) if spec.ground else compile_grammar(grammar)
+        automaton = automaton_of(self._grammar) if spec.ground else compile_grammar(self._grammar)
         self.matcher = Matcher(automaton, self.vocabulary)
+
+    @property
+    def gbnf(self) -> str:
+        """The language as text, for a host that takes a grammar in GBNF with control tokens as ``<name>``."""
+        return to_gbnf(self._grammar)
 
     def prompt(self, request: str | Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of a request, or of a conversation, with the tools."""
