@@ -150,12 +150,13 @@ SUITES = """# Outside suites
 
 This page is written by `docs/generate.py` from the results in `ratchets/`; do not edit it by hand.
 
-How the language of a schema fares on the official JSON Schema test suite (drafts 7 and 2020-12, with
+How the language of a schema fares on the official JSON Schema test suite (drafts 3 to 2020-12, with
 its optional parts and formats) and on a sample of MaskBench. A case is a schema or one of its
 instances, written as `json.dumps` does with its keys in schema order and whole numbers as integers.
 *checked*: something the schema asks is left to a validator, and said so, or it takes that to tell
 whether the instance is valid; *wrong reject*: a valid instance cannot be written; *wrong accept*: an
-invalid one can. `python ratchets/run.py` measures again, and fails if any case got worse.
+invalid one can. What is refused is draft 3, of 2010, where it names keywords otherwise (`extends`, `disallow`,
+`divisibleBy`); the error says what to write. `python ratchets/run.py` measures again, and fails if any case got worse.
 
 """
 

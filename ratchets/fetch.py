@@ -168,7 +168,7 @@ def write_suite(files: Path, data: Path) -> None:
     """Lay the drafts and remotes of the official suite as run.py reads them."""
     target = data / "json-schema-test-suite"
     shutil.rmtree(target, ignore_errors=True)
-    for draft in ("draft7", "draft2020-12"):
+    for draft in ("draft3", "draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"):
         shutil.copytree(files / "tests" / draft, target / draft)
     shutil.copytree(files / "remotes", target / "remotes")
     shutil.copy(files / "LICENSE", target / "LICENSE")

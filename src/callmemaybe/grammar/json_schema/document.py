@@ -26,6 +26,8 @@ STEPS_PER_NODE = 2
 STEPS_PER_REFERENCE = 20
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 LATEST_DRAFT = 2020
+#: The name of a `$recursiveAnchor` among dynamic anchors; no anchor of a schema's own has a space.
+_RECURSIVE = "recursive anchor"
 #: The latest draft in a dialect without the validation vocabulary (Core, section 8.1.2).
 WITHOUT_VALIDATION = 2021
 
@@ -254,10 +256,24 @@ class SchemaDocument:
         """
         found = self.resolve(schema_node, reference, "$dynamicRef")
         _, anchor = _split_fragment(str(reference))
+        is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
+        return self._outermost(schema_node, found, anchor) if is_dynamic else found
+
+    def resolve_recursive(self, schema_node: SchemaNode) -> SchemaNode:
+        """Return the target of a `$recursiveRef` (draft 2019-09, Core, section 8.2.4.2.2).
+
+        That is the root of the resource or, if it has a true `$recursiveAnchor`, the outermost one in the dynamic
+        scope that has one, too. Raises DynamicScopeNeeded like ``resolve_dynamic``.
+        """
+        found = self.resolve(schema_node, "#", "$recursiveRef")
+        is_dynamic = isinstance(found.value, dict) and found.value.get("$recursiveAnchor") is True
+        return self._outermost(schema_node, found, _RECURSIVE) if is_dynamic else found
+
+    def _outermost(self, schema_node: SchemaNode, found: SchemaNode, anchor: str) -> SchemaNode:
+        """Return the schema with a dynamic anchor of this name in the outermost resource of the scope that has one."""
         names = self._by_uri()
         resources = self._dynamic.get(anchor, set())
-        is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
-        if not is_dynamic or len(resources) < 2:
+        if len(resources) < 2:
             return found
         if not self._scoped:
             raise DynamicScopeNeeded
@@ -302,6 +318,10 @@ class SchemaDocument:
             identifier = schema_node.value.get("$id", schema_node.value.get("id"))
             if isinstance(identifier, str) and identifier.startswith("#"):
                 names[f"{schema_node.base}{identifier}"] = schema_node
+            is_root = schema_node is start or schema_node.base != outer
+            if is_root and schema_node.value.get("$recursiveAnchor") is True:
+                names[f"{schema_node.base}#{_RECURSIVE}"] = schema_node
+                self._dynamic.setdefault(_RECURSIVE, set()).add(schema_node.base)
             for keyword in ("$anchor", "$dynamicAnchor"):
                 anchor = schema_node.value.get(keyword)
                 if isinstance(anchor, str):

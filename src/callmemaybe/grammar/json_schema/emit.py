@@ -195,6 +195,7 @@ class Emitter:
         """Use the fast path for a conjunction of one schema, if it covers it."""
         if self._fast_path is None or len(conjunction) != 1 or not conjunction[0][1]:
             return None
+        self._fast_path.draft = conjunction[0][0].draft
         found = self._fast_path.node(conjunction[0][0].value)
         if found is not None:
             self._nodes[conjunction] = found

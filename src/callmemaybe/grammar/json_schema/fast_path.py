@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from callmemaybe.grammar.json_schema.arrays import array_body
+from callmemaybe.grammar.json_schema.document import LATEST_DRAFT
 from callmemaybe.grammar.json_schema.objects import (
     DeclaredMember,
     KeyClass,
@@ -19,7 +20,7 @@ from callmemaybe.grammar.json_schema.objects import (
     object_body,
     other_keys,
 )
-from callmemaybe.grammar.json_schema.strings import SUPERSETS
+from callmemaybe.grammar.json_schema.strings import SUPERSETS, is_old_format
 from callmemaybe.grammar.json_schema.values import JsonStyle, can_be_written, quoted
 from callmemaybe.grammar.nodes import Node, words
 
@@ -74,6 +75,8 @@ class FastPath:
         self._general = general
         self._any_value = any_value
         self._deferred_formats = SUPERSETS if may_defer else {}
+        #: The draft of the schemas that are asked for.
+        self.draft = LATEST_DRAFT
         self._not_covered: set[int] = set()
 
     def node(self, schema: Any, depth: int = 0) -> Node | None:
@@ -122,7 +125,10 @@ class FastPath:
             return None
         if not keywords <= _SCALAR_KEYWORDS or not _is_flat(schema):
             return None
-        if type(schema.get("format")) is str and schema["format"] in self._deferred_formats:
+        name = schema.get("format")
+        if type(name) is str and (
+            name in self._deferred_formats or is_old_format(name, self.draft)
+        ):
             return None
         limits = {key: value for key, value in schema.items() if key in keywords}
         try:

@@ -27,7 +27,6 @@ from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.characters import json_canonical
 from callmemaybe.grammar.json_schema import shapes
 from callmemaybe.grammar.json_schema.document import (
-    LATEST_DRAFT,
     WITHOUT_VALIDATION,
     SchemaDocument,
     SchemaNode,
@@ -62,7 +61,13 @@ from callmemaybe.grammar.json_schema.shapes import (
     Undecidable,
     Unevaluated,
 )
-from callmemaybe.grammar.json_schema.strings import DEFERRED, FORMATS, SUPERSETS, format_node
+from callmemaybe.grammar.json_schema.strings import (
+    DEFERRED,
+    FORMATS,
+    SUPERSETS,
+    format_node,
+    is_old_format,
+)
 from callmemaybe.grammar.json_schema.values import exact, identity, kind_of
 from callmemaybe.grammar.nodes import Node, lexeme, lit, seq, set_source
 from callmemaybe.grammar.regex import matching
@@ -73,14 +78,23 @@ VALIDATION_VOCABULARY = frozenset(
      "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
      "maxContains", "minContains", "maxProperties", "minProperties", "required", "dependentRequired"]
 )  # fmt: skip
+#: Keywords that drafts before one do not know, and that one.
+_SINCE = {
+    **dict.fromkeys(
+        ["dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"], 2019
+    ),
+    "prefixItems": 2020,
+}
+_DRAFT_NAMES = {2019: "2019-09", 2020: "2020-12"}
 
 
 def why_ignored(keyword: str, schema_node: SchemaNode) -> str:
     """Return why a keyword has no effect in the dialect of a schema; the empty text if it has."""
     if keyword in VALIDATION_VOCABULARY and schema_node.draft == WITHOUT_VALIDATION:
         return "the metaschema has no vocabulary for validation"
-    if keyword == "prefixItems" and schema_node.draft < LATEST_DRAFT:
-        return "before draft 2020-12: an unknown keyword"
+    since = _SINCE.get(keyword, 0)
+    if schema_node.draft < since:
+        return f"before draft {_DRAFT_NAMES[since]}: an unknown keyword"
     return ""
 
 
@@ -296,10 +310,12 @@ def _ground(value: Any, context: KeywordContext) -> Formula:
 def _format(value: Any, context: KeywordContext) -> Formula:
     if not isinstance(value, str):
         raise context.refuse("a name is expected")
+    draft = context.schema_node.draft
     superset = value in SUPERSETS and (value not in FORMATS or context.document.may_defer)
+    superset = superset and not is_old_format(value, draft)
     if superset:
         context.document.defer(context.pointer, DEFERRED[value])
-    node = format_node(value, superset=superset)
+    node = format_node(value, superset=superset, draft=draft)
     # Validation, section 7.2.3: unknown formats are annotations.
     if node is None:
         return HOLDS
@@ -489,6 +505,13 @@ def _dynamic_ref(value: Any, context: KeywordContext) -> Formula:
     )
 
 
+def _recursive_ref(value: Any, context: KeywordContext) -> Formula:
+    if value != "#":
+        raise context.refuse("only # is a value of it")
+    found = context.document.resolve_recursive(context.schema_node)
+    return Subschema(found, by_reference=True)
+
+
 def _unevaluated(_value: Any, context: KeywordContext) -> Formula:
     if context.sub().schema_node.value is True:
         return HOLDS
@@ -498,7 +521,7 @@ def _unevaluated(_value: Any, context: KeywordContext) -> Formula:
 # -- the table ------------------------------------------------------------------------------
 
 KEYWORDS: dict[str, KeywordFunction] = {
-    "$ref": _ref, "$dynamicRef": _dynamic_ref,
+    "$ref": _ref, "$dynamicRef": _dynamic_ref, "$recursiveRef": _recursive_ref,
     "type": _type, "enum": _enum, "const": _const,
     "minimum": _minimum, "maximum": _maximum, "multipleOf": _multiple_of,
     "exclusiveMinimum": _exclusive_minimum, "exclusiveMaximum": _exclusive_maximum,
@@ -526,7 +549,6 @@ ANNOTATIONS = frozenset(
 
 #: Keywords with a meaning in some draft or dialect that is not supported, with what to do instead.
 REFUSED = {
-    "$recursiveRef": "use $dynamicRef or $ref",
     "extends": "draft 3; use allOf",
     "disallow": "draft 3; use not",
     "divisibleBy": "draft 3; use multipleOf",

@@ -155,6 +155,14 @@ _LABEL = (
     f"(?:{_A}(?:{_H}?{_A})?|{_A}{_H}[A-Za-z0-9-]{_A}|{_A}{_H}(?:{_A}{_H}|-{_A}){_H}{{0,58}}{_A})"
 )
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+# RFC 1123, section 2.1: any hyphens inside of a label.
+_OLD_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_OLD_HOST = rf"{_OLD_LABEL}(?:\.{_OLD_LABEL})*"
+# CSS 2.1, section 4.3.6.
+_COLOR = (
+    "#[0-9A-Fa-f]{3}(?:[0-9A-Fa-f]{3})?|aqua|black|blue|fuchsia|gray|green|lime|maroon|navy|olive|orange|purple|red"
+    "|silver|teal|white|yellow"
+)
 _WIDE_LABEL = rf"(?:{_LABEL}|[Xx][Nn]--{_H}{{0,58}}{_A})"
 _WIDE_HOST = rf"{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*"
 # RFC 5890: labels with letters beyond ASCII, between any of the four full stops of RFC 3490, section 3.1.
@@ -304,14 +312,32 @@ DEFERRED = {
     "idn-email": "IDNA 2008 decides over whole labels which domains in Unicode are valid",
 }
 
+#: The last draft of older meanings -> formats that it and those before it have otherwise, or under another name.
+OLD_FORMATS: dict[int, dict[str, str | Callable[[], str | Node]]] = {
+    6: {"hostname": lambda: _host(_OLD_HOST)},
+    3: {
+        "host-name": lambda: _host(_OLD_HOST),
+        "ip-address": _IPV4,
+        "time": "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]",
+        "color": _COLOR,
+    },
+}
+
+
+def is_old_format(name: str, draft: int) -> bool:
+    """Whether a format means something else in this draft than today."""
+    return any(draft <= last and name in formats for last, formats in OLD_FORMATS.items())
+
 
 @lru_cache(maxsize=64)
-def format_node(name: str, *, superset: bool = False) -> Node | None:
+def format_node(name: str, *, superset: bool = False, draft: int = 2020) -> Node | None:
     """Return the JSON strings (with quotes) of a format; None if there is no such language.
 
     ``superset``: take the language of `SUPERSETS` where there is one.
     """
     source = (SUPERSETS if superset and name in SUPERSETS else FORMATS).get(name)
+    for last, formats in OLD_FORMATS.items():
+        source = formats.get(name, source) if draft <= last else source
     if source is None:
         return None
     body = source if isinstance(source, str) else source()
