@@ -145,3 +145,24 @@ def test_without_a_process_nothing_is_rendered(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(RenderingError, match="no process could be started"):
         Renderer().render("x", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("a{% generation %}{{ x }}{% endgeneration %}b", "a1b"),
+        ("a {%- generation -%} b {%- endgeneration -%} c", "abc"),
+        ("{% for i in [1, 2] %}{% generation %}{{ i }}{% endgeneration %}{% endfor %}", "12"),
+    ],
+)
+def test_what_a_model_was_trained_to_write_is_rendered(
+    renderer: Renderer, source: str, text: str
+) -> None:
+    """Templates mark it by a tag (as those of Laguna and LFM 2.5 do), which stands for what is inside of it."""
+    assert renderer.render(source, {}, {"x": 1}) == text
+
+
+def test_a_mark_without_its_end_is_an_error(renderer: Renderer) -> None:
+    """The tag has an end, like every other."""
+    with pytest.raises(RenderingError, match="endgeneration"):
+        renderer.render("{% generation %}a", {}, {})

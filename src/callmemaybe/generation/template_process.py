@@ -221,13 +221,23 @@ def _answer(body: bytes, untagged: Any, characters: int) -> dict[str, Any]:
 def _compiled(source: str, names: tuple[tuple[str, str], ...]) -> Any:
     """Compile a template for Jinja's sandbox, with what chat templates expect to find."""
     import jinja2
+    from jinja2.ext import Extension
     from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class GenerationTag(Extension):
+        """``{% generation %}`` marks what a model was trained to write; it is no more than what is inside."""
+
+        tags = {"generation"}  # noqa: RUF012 - as its base class declares it
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     def refuse(message: str) -> Any:
         raise jinja2.TemplateError(message)
 
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", GenerationTag]
     )
     environment.filters["tojson"] = _tojson
     environment.globals.update({"bos_token": "", "eos_token": "", **dict(names)})
