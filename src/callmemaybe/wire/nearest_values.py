@@ -103,6 +103,24 @@ class ValueIndex:
             return runs
         return [at for at in ranked[:MOST] if shares[at] >= _LEAST * shares[ranked[0]]]
 
+    def named_wholly(
+        self, words: Sequence[str], left_out: frozenset[str] = frozenset()
+    ) -> list[tuple[int, frozenset[int]]]:
+        """Return the values all of whose words, but for those ``left_out``, are among ``words``; with their places there.
+
+        A word stands for itself, or for one that differs in a letter if it is none of any value.
+        """
+        at: dict[str, set[int]] = {}
+        for place, word in enumerate(words[:_MOST_WORDS]):
+            for own in self._readings(word):
+                at.setdefault(own, set()).add(place)
+        found = []
+        for place in sorted({place for word in at for place in self._having[word]}):
+            needed = set(self._words[place]) - left_out
+            if needed and needed <= at.keys():
+                found.append((place, frozenset(min(at[word]) for word in needed)))
+        return found
+
     def _runs(self, said: Sequence[Mapping[str, float]], places: Sequence[int]) -> list[int]:
         """Return those of ``places`` whose words stand in a row, each word for one value, in their order."""
         starts: dict[str, list[int]] = {}

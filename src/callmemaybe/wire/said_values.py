@@ -18,6 +18,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.tools import ToolSpec
 from callmemaybe.tools.schemas import validator_for
 from callmemaybe.values import ADDRESSES, Now, Reading, Readings
+from callmemaybe.wire.named_values import is_named, lacks_a_name, named_values
 
 #: The key of a narrowed schema that holds, for each value of its enum, the words that say it.
 SAID = "x-said"
@@ -47,11 +48,12 @@ class SaidValues:
     """The values that a request says, as values of parameters."""
 
     readings: Readings
+    request: str = ""
 
     @classmethod
     def of(cls, request: str, now: Now) -> SaidValues:
         """Read the values of a request; days and times count from ``now``."""
-        return cls(Readings.of(request, now))
+        return cls(Readings.of(request, now), request)
 
     def narrow(self, tool: ToolSpec, *, may_refuse: bool = True) -> tuple[ToolSpec, str | None]:
         """Return the tool with its parameters limited to what the request says; and why it cannot be called.
@@ -64,6 +66,7 @@ class SaidValues:
         if not isinstance(properties, Mapping) or "$defs" in tool.parameters:
             return tool, None
         required = tool.parameters.get("required") or ()
+        named = named_values(properties, self.request)
         narrowed: dict[str, Any] = {}
         missing: list[str] = []
         for name, schema in properties.items():
@@ -72,6 +75,8 @@ class SaidValues:
                 continue
             kind = kind_of(name, schema)
             found = None if kind is None else self._narrowed(name, schema, kind)
+            if name in named:
+                found = _listed(schema, named[name])
             if found is None:
                 narrowed[name] = schema
             elif found or "default" in schema:
@@ -162,6 +167,13 @@ class SaidValues:
         return values
 
 
+def _listed(schema: Mapping[str, Any], values: list[str]) -> dict[str, Any] | None:
+    """Return the schema with the values of its list that are named; {} if none is, or None where any will do then."""
+    if values:
+        return {**schema, "enum": values}
+    return None if schema["x-ground"] == "prompt-or-free" else {}
+
+
 @lru_cache(maxsize=4096)
 def _form_of(description: str) -> str | None:
     lowered = description.lower()
@@ -236,8 +248,12 @@ def narrowed_tools(
     if not any(map(has_readable, tools)):
         return tools, {}
     said = SaidValues.of(request, now)
-    found = [said.narrow(tool, may_refuse=may_refuse) for tool in tools]
-    if all(new is old for (new, _), old in zip(found, tools, strict=True)):
+    # Of functions that must name something, those that the request gives nothing to name are no choice beside others.
+    offered = [tool for tool in tools if not lacks_a_name(tool.parameters, request)] or tools
+    found = [said.narrow(tool, may_refuse=may_refuse) for tool in offered]
+    if len(found) == len(tools) and all(
+        new is old for (new, _), old in zip(found, tools, strict=True)
+    ):
         return tools, {}
     return [new for new, _ in found], {new.name: why for new, why in found if why}
 
@@ -247,6 +263,6 @@ def has_readable(tool: ToolSpec) -> bool:
     """Whether a tool has a parameter whose values can be read from a request."""
     properties = tool.parameters.get("properties")
     return isinstance(properties, Mapping) and any(
-        isinstance(schema, Mapping) and kind_of(name, schema) is not None
+        isinstance(schema, Mapping) and (kind_of(name, schema) is not None or is_named(schema))
         for name, schema in properties.items()
     )
