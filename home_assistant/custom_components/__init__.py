@@ -1,0 +1,1 @@
+"""Custom components: Home Assistant imports this folder as a package in tests."""

@@ -1,0 +1,170 @@
+"""Words by language: what people call kinds of devices, how questions begin, and what a timer is called."""
+
+from __future__ import annotations
+
+import re
+
+#: Languages that are read; any other is read as English.
+LANGUAGES = ("en", "de", "fr", "es")
+
+#: What people call all devices of a domain.
+DOMAIN_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "light": {
+        "en": ("lights", "light", "lamps", "lamp", "lighting"),
+        "de": ("Lichter", "Licht", "Lampen", "Lampe", "Beleuchtung"),
+        "fr": ("lumières", "lumière", "lampes", "lampe", "éclairage"),
+        "es": ("luces", "luz", "lámparas", "lámpara", "iluminación"),
+    },
+    "fan": {
+        "en": ("fans", "fan"),
+        "de": ("Ventilatoren", "Ventilator", "Lüfter"),
+        "fr": ("ventilateurs", "ventilateur"),
+        "es": ("ventiladores", "ventilador"),
+    },
+    "switch": {
+        "en": ("switches", "outlets"),
+        "de": ("Schalter", "Steckdosen"),
+        "fr": ("interrupteurs", "prises"),
+        "es": ("interruptores", "enchufes"),
+    },
+    "lock": {
+        "en": ("locks",),
+        "de": ("Schlösser",),
+        "fr": ("serrures",),
+        "es": ("cerraduras",),
+    },
+}
+#: What people call covers of a device class.
+CLASS_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "curtain": {
+        "en": ("curtains", "curtain"),
+        "de": ("Vorhänge", "Vorhang", "Gardinen", "Gardine"),
+        "fr": ("rideaux", "rideau"),
+        "es": ("cortinas", "cortina"),
+    },
+    "blind": {
+        "en": ("blinds", "blind"),
+        "de": ("Jalousien", "Jalousie"),
+        "fr": ("stores", "store"),
+        "es": ("persianas", "persiana"),
+    },
+    "shutter": {
+        "en": ("shutters", "shutter"),
+        "de": ("Rollläden", "Rollladen", "Rolladen", "Fensterläden"),
+        "fr": ("volets", "volet"),
+        "es": ("contraventanas", "contraventana"),
+    },
+    "shade": {
+        "en": ("shades", "shade"),
+        "de": ("Rollos", "Rollo"),
+        "fr": ("stores",),
+        "es": ("estores", "estor"),
+    },
+    "window": {
+        "en": ("windows", "window"),
+        "de": ("Fenster",),
+        "fr": ("fenêtres", "fenêtre"),
+        "es": ("ventanas", "ventana"),
+    },
+    "door": {
+        "en": ("doors", "door"),
+        "de": ("Türen", "Tür"),
+        "fr": ("portes", "porte"),
+        "es": ("puertas", "puerta"),
+    },
+    "garage": {
+        "en": ("garage doors", "garage door"),
+        "de": ("Garagentore", "Garagentor"),
+        "fr": ("portes de garage", "porte de garage"),
+        "es": ("puertas de garaje", "puerta de garaje"),
+    },
+    "gate": {
+        "en": ("gates", "gate"),
+        "de": ("Tore", "Tor"),
+        "fr": ("portails", "portail"),
+        "es": ("portones", "portón"),
+    },
+    "awning": {
+        "en": ("awnings", "awning"),
+        "de": ("Markisen", "Markise"),
+        "fr": ("auvents", "auvent"),
+        "es": ("toldos", "toldo"),
+    },
+}
+
+#: What people call states.
+STATE_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "on": {"en": ("on",), "de": ("an", "ein", "eingeschaltet", "angeschaltet"), "fr": ("allumé", "allumée", "allumés", "allumées"), "es": ("encendido", "encendida", "encendidos", "encendidas")},
+    "off": {"en": ("off",), "de": ("aus", "ausgeschaltet"), "fr": ("éteint", "éteinte", "éteints", "éteintes"), "es": ("apagado", "apagada", "apagados", "apagadas")},
+    "open": {"en": ("open", "opened"), "de": ("offen", "auf", "geöffnet"), "fr": ("ouvert", "ouverte", "ouverts", "ouvertes"), "es": ("abierto", "abierta", "abiertos", "abiertas")},
+    "closed": {"en": ("closed", "shut"), "de": ("zu", "geschlossen"), "fr": ("fermé", "fermée", "fermés", "fermées"), "es": ("cerrado", "cerrada", "cerrados", "cerradas")},
+    "locked": {"en": ("locked",), "de": ("abgeschlossen", "verriegelt", "abgesperrt", "verschlossen"), "fr": ("verrouillé", "verrouillée", "verrouillés", "verrouillées"), "es": ("bloqueado", "bloqueada", "bloqueados", "bloqueadas")},
+    "unlocked": {"en": ("unlocked",), "de": ("aufgeschlossen", "entriegelt", "aufgesperrt", "unverschlossen"), "fr": ("déverrouillé", "déverrouillée", "déverrouillés", "déverrouillées"), "es": ("desbloqueado", "desbloqueada", "desbloqueados", "desbloqueadas")},
+}  # fmt: skip
+
+_QUESTIONS = {
+    "en": r"(?:please )?(?:tell me|show me|is|are|was|were|do|does|did|has|have|how|what|what's|whats|which|who|where|when|any)\b",
+    "de": r"(?:sag mir|sage mir|zeig mir|ist|sind|war|hat|haben|wie|was|welche[rsnm]?|wer|wo|wann|gibt es|läuft|laufen|brennt|brennen|steht|stehen)\b",
+    "fr": r"(?:dis[- ]moi|est-ce|est|sont|y a-t-il|quel(?:le)?s?|combien|qui|où|quand|qu'est-ce|il y a)\b|[^,.]*\w(?:-t)?-(?:il|elle|ils|elles)\b",
+    "es": r"(?:dime|está[ns]?|hay|cuá(?:l|les|nto|nta|ntos|ntas|ndo)|qué|quién|dónde)\b",
+}
+_NO_QUESTIONS = {"en": r"(?:how about|what about|do (?:not|turn|switch|set))\b"}
+_TIMERS = {
+    "en": r"\b(?:timers?|countdown)\b",
+    "de": r"timer|\b(?:wecker|countdown|kurzzeitmesser)\b",
+    "fr": r"\b(?:minuteurs?|minuteries?|compte à rebours)\b",
+    "es": r"\b(?:temporizador(?:es)?|cuenta atrás)\b",
+}
+
+_YES = {
+    "en": ("yes", "yeah", "yep", "sure", "ok", "okay", "do it", "go ahead", "please do", "yes please"),
+    "de": ("ja", "jawohl", "klar", "gern", "gerne", "ok", "okay", "mach das", "ja bitte", "bitte"),
+    "fr": ("oui", "ouais", "d'accord", "ok", "vas-y", "oui merci", "s'il te plaît", "bien sûr"),
+    "es": ("sí", "si", "vale", "claro", "ok", "hazlo", "adelante", "por favor", "sí por favor"),
+}  # fmt: skip
+_NO = {
+    "en": ("no", "nope", "don't", "do not", "cancel", "stop", "never mind", "nevermind", "no thanks"),
+    "de": ("nein", "nee", "nicht", "abbrechen", "stopp", "lass es", "vergiss es", "nein danke"),
+    "fr": ("non", "annule", "arrête", "laisse tomber", "non merci"),
+    "es": ("no", "cancela", "para", "déjalo", "olvídalo", "no gracias"),
+}  # fmt: skip
+
+
+def language_of(tag: str) -> str:
+    """Return the language of a tag ("de-AT") that is read; "en" for others."""
+    short = tag.split("-", maxsplit=1)[0].split("_", maxsplit=1)[0].lower()
+    return short if short in LANGUAGES else "en"
+
+
+def is_question(text: str, language: str = "en") -> bool:
+    """Whether a text asks and does not request: "is the door locked" must lock nothing."""
+    text = text.strip(" \t¿¡.,!\"'")
+    no = _NO_QUESTIONS.get(language)
+    is_no = no is not None and bool(re.match(no, text, re.IGNORECASE))
+    return bool(re.match(_QUESTIONS[language], text, re.IGNORECASE)) and not is_no
+
+
+def is_about_timers(text: str, language: str = "en") -> bool:
+    """Whether a text speaks of a timer."""
+    return bool(re.search(_TIMERS[language], text, re.IGNORECASE))
+
+
+def _is_one_of(text: str, phrases: tuple[str, ...]) -> bool:
+    return re.sub(r"[.,!?¡¿]", "", text).strip().casefold() in phrases
+
+
+def is_yes(text: str, language: str = "en") -> bool:
+    """Whether a text is a yes, and nothing else: whoever says more is asked anew."""
+    return _is_one_of(text, _YES[language])
+
+
+def is_no(text: str, language: str = "en") -> bool:
+    """Whether a text is a no, and nothing else."""
+    return _is_one_of(text, _NO[language])
+
+
+def state_in(text: str, language: str = "en") -> str | None:
+    """Return the state that a question asks about, if it says one and no other."""
+    words = set(re.findall(r"\w+", text.casefold()))
+    found = [state for state, said in STATE_WORDS.items() if words & {*said[language]}]
+    return found[0] if len(found) == 1 else None

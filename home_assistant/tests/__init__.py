@@ -1,0 +1,1 @@
+"""Tests in the real Home Assistant: not part of ``make test``."""
