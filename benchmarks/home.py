@@ -39,6 +39,8 @@ from benchmarks.home_requests import DEVICES, LANGUAGES, REQUESTS, ROOMS
 ROOT = Path(__file__).parents[1]
 #: Intents that the agent has functions for.
 _SHOPPING = "HassShoppingListAddItem"
+#: The room of whoever speaks: Home Assistant knows it of its satellites.
+_HERE = "Living Room"
 Reader = Callable[[str], tuple[str, Mapping[str, Any]] | None]
 
 
@@ -142,12 +144,17 @@ def templates(home: Any, language: str) -> Reader:
 
     def read(text: str) -> tuple[str, Mapping[str, Any]] | None:
         found = recognize_best(
-            text, intents, slot_lists=lists, language=language, best_slot_name="name"
+            text,
+            intents,
+            slot_lists=lists,
+            language=language,
+            best_slot_name="name",
+            intent_context={"area": _HERE},
         )
-        return (
-            None
-            if found is None
-            else (found.intent.name, {one.name: one.value for one in found.entities_list})
+        if found is None:
+            return None
+        return _without_here(
+            text, (found.intent.name, {one.name: one.value for one in found.entities_list})
         )
 
     return read
@@ -168,13 +175,12 @@ def gazetteer(home: Any, language: str) -> Reader | None:
     matcher = GazetteerMatcher(home={"areas": areas, "floors": floors, "entities": entities})
 
     def read(text: str) -> tuple[str, Mapping[str, Any]] | None:
-        found = matcher.interpret(text)
+        found = matcher.interpret(text, context_area=_HERE if _HERE in areas else None)
         if not found.accepted or len(found.frames) != 1:
             return None
         frame = found.frames[0]
-        return frame.intent, {
-            key: matcher.display_name(key, value) for key, value in frame.slots.items()
-        }
+        slots = {key: matcher.display_name(key, value) for key, value in frame.slots.items()}
+        return _without_here(text, (frame.intent, slots))
 
     return read
 
@@ -193,14 +199,33 @@ def same(
 
 def _plain(intent: str, slots: Mapping[str, Any]) -> dict[str, Any]:
     """Return slots as they are compared: without case, and without what another slot says."""
-    is_told = intent in ("HassTurnOn", "HassTurnOff", "HassGetState") and not slots.keys() & {
+    is_told = intent in ("HassTurnOn", "HassTurnOff") and not slots.keys() & {
         "name",
         "device_class",
     }
     return {
-        key: value.casefold() if isinstance(value, str) else float(value)
+        key: _value(value)
         for key, value in slots.items()
         if (key != "domain" or is_told) and not (key == "name" and intent == "HassListAddItem")
+    }
+
+
+def _value(value: Any) -> str | float:
+    """Return a value as it is compared: a number is one in whatever type."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value).casefold()
+
+
+def _without_here(
+    text: str, found: tuple[str, Mapping[str, Any]] | None
+) -> tuple[str, Mapping[str, Any]] | None:
+    """Leave out the room of whoever speaks, which the sets do not write down."""
+    if found is None or _HERE.casefold() in text.casefold():
+        return found
+    return found[0], {
+        key: value for key, value in found[1].items() if (key, value) != ("area", _HERE)
     }
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from homeassistant.components import conversation
@@ -30,7 +31,15 @@ from .const import (
     DEFAULT_THRESHOLD,
 )
 from .home import Home
-from .intents import TARGETS, HomeIntent, brightness_step, is_risky, needs_target, to_intent
+from .intents import (
+    TARGETS,
+    HomeIntent,
+    brightness_step,
+    function_of,
+    is_risky,
+    needs_target,
+    to_intent,
+)
 from .reading import HomeReader, ReadCall
 from .registries import listen, read_home
 from .words import LANGUAGES, is_no, is_yes, language_of
@@ -120,12 +129,15 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
                 )
             return self._end(chat_log, user_input, self._say(user_input, answers.NOTHING))
         if options.get(CONF_OWN_FIRST, DEFAULT_OWN_FIRST):
+            risky: list[HomeIntent] = []
             response = await conversation.async_handle_intents(
-                self.hass, user_input, chat_log, intent_filter=self._is_risky_result
+                self.hass, user_input, chat_log, intent_filter=partial(self._is_risky_result, risky)
             )
             if response is not None:
                 talk.target = _target_of(response)
                 return self._end(chat_log, user_input, response)
+            if risky:
+                return self._ask_first(tuple(risky), answers.CONFIRM, user_input, chat_log, talk)
         reader = await self._reader(user_input.language)
         calls = await self.hass.async_add_executor_job(reader.read, user_input.text)
         if not calls or any(
@@ -164,15 +176,31 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
             question = answers.UNSURE
         if question is None:
             return self._end(chat_log, user_input, await self._do_all(intents, user_input, talk))
+        return self._ask_first(intents, question, user_input, chat_log, talk)
+
+    def _ask_first(
+        self,
+        intents: tuple[HomeIntent, ...],
+        question: int,
+        user_input: conversation.ConversationInput,
+        chat_log: conversation.ChatLog,
+        talk: Remembered,
+    ) -> conversation.ConversationResult:
+        """Ask whether something shall be done, and wait for the answer."""
         talk.waiting = intents
-        what = "; ".join(one.described() for one in intents)
+        what = "; ".join(one.described(language_of(user_input.language)) for one in intents)
         return self._end(chat_log, user_input, self._say(user_input, question, what), goes_on=True)
 
-    def _is_risky_result(self, result: Any) -> bool:
-        """Whether what Home Assistant's own sentences understood needs a yes: then the model reads it, and it is asked."""
+    def _is_risky_result(self, found: list[HomeIntent], result: Any) -> bool:
+        """Whether what Home Assistant's own sentences understood needs a yes; it is put into ``found`` then."""
+        home = read_home(self.hass)
         slots = {one.name: one.value for one in result.entities_list}
-        risky = set(self._entry.options.get(CONF_CONFIRM, DEFAULT_CONFIRM))
-        return is_risky(HomeIntent(result.intent.name, slots), read_home(self.hass), risky)
+        kind = result.intent.name
+        one = HomeIntent(kind, slots, result.response or "default", function_of(kind, slots, home))
+        if not is_risky(one, home, set(self._entry.options.get(CONF_CONFIRM, DEFAULT_CONFIRM))):
+            return False
+        found.append(one)
+        return True
 
     def _resolved(
         self, call: ReadCall, talk: Remembered, user_input: conversation.ConversationInput

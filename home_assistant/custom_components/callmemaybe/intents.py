@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .home import Home
-from .words import CLASS_WORDS, DOMAIN_WORDS
+from .words import CLASS_WORDS, DOMAIN_WORDS, VERBS
 
 #: The intent of each function, the key of its answer, and what it always says.
 _INTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -73,10 +73,13 @@ class HomeIntent:
     slots: Mapping[str, Any] = field(default_factory=dict)
     answer: str = "default"
 
-    def described(self) -> str:
+    #: The function it comes from.
+    function: str = ""
+
+    def described(self, language: str = "en") -> str:
         """Return it in few words, to be asked about."""
-        verb = _SPOKEN.get(self.type, self.type.removeprefix("Hass"))
-        return " ".join([verb, *(str(value) for value in self.slots.values())])
+        verb = VERBS.get(self.function, {}).get(language, self.function.replace("_", " "))
+        return f"{verb}: {', '.join(str(value) for value in self.slots.values())}"
 
 
 #: Functions that change what a person names or has just spoken of.
@@ -84,7 +87,6 @@ TARGETS = frozenset((
     "turn_on", "turn_off", "set_brightness", "make_brighter", "dim_light", "set_color", "open", "close",
     "set_position", "set_temperature", "set_fan_speed",
 ))  # fmt: skip
-_SPOKEN = {"HassTurnOn": "turn on / open / lock", "HassTurnOff": "turn off / close / unlock"}
 #: What must not be done to everything because nothing was named.
 _NEED_TARGET = frozenset(("HassTurnOn", "HassTurnOff", "HassSetPosition", "HassGetState"))
 
@@ -112,6 +114,15 @@ def is_risky(one: HomeIntent, home: Home, risky: Collection[str]) -> bool:
         return True
     device = home.device(str(one.slots.get("name") or ""))
     return device is not None and bool({device.domain, device.device_class} & {*risky})
+
+
+def function_of(kind: str, slots: Mapping[str, Any], home: Home) -> str:
+    """Return the function that an intent would come from, for turning on and off: a lock is locked, a cover opened."""
+    device = home.device(str(slots.get("name") or ""))
+    domain = slots.get("domain") or (device.domain if device else None)
+    names = {"lock": ("lock", "unlock"), "cover": ("open", "close"), "valve": ("open", "close")}
+    on, off = names.get(str(domain), ("turn_on", "turn_off"))
+    return {"HassTurnOn": on, "HassTurnOff": off}.get(kind, kind.removeprefix("Hass"))
 
 
 def to_intent(name: str, arguments: Mapping[str, Any]) -> HomeIntent:
@@ -159,7 +170,7 @@ def to_intent(name: str, arguments: Mapping[str, Any]) -> HomeIntent:
     if name in ("volume_up", "volume_down") and "volume_level" in slots:
         step = slots.pop("volume_level")
         slots["volume_step"] = step if name == "volume_up" else -step
-    return HomeIntent(kind, slots, answer)
+    return HomeIntent(kind, slots, answer, name)
 
 
 def kind_slots(word: str) -> dict[str, str]:

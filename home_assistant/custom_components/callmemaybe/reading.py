@@ -88,11 +88,15 @@ class HomeReader:
         A request of several clauses is read clause by clause, if each is a request by itself.
         """
         clauses = _clauses(text)
-        if len(clauses) > 1:
+        if len(clauses) > 1 and all(map(self._may_stand_alone, clauses)):
             found = [self._read(clause) for clause in clauses]
             if all(found):
                 return [call for calls in found for call in calls]
         return self._read(text)
+
+    def _may_stand_alone(self, clause: str) -> bool:
+        """Whether a clause says enough to be a request: "hold on" does not."""
+        return len(clause.split()) > 2 or any(named_values(self._things, clause).values())
 
     def _read(self, text: str) -> list[ReadCall]:
         """Read one clause: a call, or one for each device that it names side by side."""

@@ -102,6 +102,21 @@ STATE_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "unlocked": {"en": ("unlocked",), "de": ("aufgeschlossen", "entriegelt", "aufgesperrt", "unverschlossen"), "fr": ("déverrouillé", "déverrouillée", "déverrouillés", "déverrouillées"), "es": ("desbloqueado", "desbloqueada", "desbloqueados", "desbloqueadas")},
 }  # fmt: skip
 
+#: What functions are called when a person is asked about them.
+VERBS: dict[str, dict[str, str]] = {
+    "turn_on": {"en": "turn on", "de": "einschalten", "fr": "allumer", "es": "encender"},
+    "turn_off": {"en": "turn off", "de": "ausschalten", "fr": "éteindre", "es": "apagar"},
+    "open": {"en": "open", "de": "öffnen", "fr": "ouvrir", "es": "abrir"},
+    "close": {"en": "close", "de": "schließen", "fr": "fermer", "es": "cerrar"},
+    "lock": {"en": "lock", "de": "abschließen", "fr": "verrouiller", "es": "bloquear"},
+    "unlock": {"en": "unlock", "de": "aufschließen", "fr": "déverrouiller", "es": "desbloquear"},
+    "set_position": {"en": "move", "de": "stellen", "fr": "régler", "es": "mover"},
+    "set_brightness": {"en": "set the brightness", "de": "Helligkeit stellen", "fr": "régler la luminosité", "es": "ajustar el brillo"},
+    "set_color": {"en": "set the color", "de": "Farbe ändern", "fr": "changer la couleur", "es": "cambiar el color"},
+    "set_temperature": {"en": "set the temperature", "de": "Temperatur stellen", "fr": "régler la température", "es": "ajustar la temperatura"},
+    "set_timer": {"en": "set a timer", "de": "Timer stellen", "fr": "lancer un minuteur", "es": "poner un temporizador"},
+    "add_to_list": {"en": "put on the list", "de": "auf die Liste setzen", "fr": "mettre sur la liste", "es": "poner en la lista"},
+}  # fmt: skip
 _QUESTIONS = {
     "en": r"(?:please )?(?:tell me|show me|is|are|was|were|do|does|did|has|have|how|what|what's|whats|which|who|where|when|any)\b",
     "de": r"(?:sag mir|sage mir|zeig mir|ist|sind|war|hat|haben|wie|was|welche[rsnm]?|wer|wo|wann|gibt es|läuft|laufen|brennt|brennen|steht|stehen)\b",
