@@ -146,6 +146,11 @@ def clients() -> str:
     return measured("clientspage", "clients")
 
 
+def home() -> str:
+    """Return how the Home Assistant agent reads beside Home Assistant's own matchers, from their benchmark."""
+    return measured("homepage", "home")
+
+
 SUITES = """# Outside suites
 
 This page is written by `docs/generate.py` from the results in `ratchets/`; do not edit it by hand.
@@ -630,6 +635,7 @@ PAGES = {
     "reference/decoding.md": decoding,
     "reference/suites.md": suites,
     "reference/clients.md": clients,
+    "reference/home.md": home,
     "architecture.md": architecture,
 }
 
