@@ -83,12 +83,12 @@ $(VENV)/bin/python:
 	rm -rf $(VENV); "$$found" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
-	@echo 'Installing callmemaybe (core only)'
+	@echo 'Installing callmemaybe (core only; a minute or two)'
 	@$(PIP) -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	@echo 'Installing callmemaybe with its development tools'
+	@echo 'Installing callmemaybe with its development tools (some minutes)'
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
 

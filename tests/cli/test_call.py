@@ -147,6 +147,19 @@ def test_run_and_check_take_the_same_sources() -> None:
     assert [one["function"] for one in json.loads(done.stdout)["functions"]] == ["add", "pay"]
 
 
+def test_a_run_that_names_nothing_says_what_to_name() -> None:
+    """Away from the examples, `run` names the options that are missing, and only those."""
+    Path("prompts.json").write_text('["Add 2 and 3"]')
+
+    def said(*arguments: str) -> str:
+        return str(CliRunner().invoke(app, ["run", "-o", "calls.json", *arguments]).exception)
+
+    assert said().endswith("; name your functions with --tools and your prompts with --input")
+    assert said("--tools", "functions.json").endswith("; name your prompts with --input")
+    assert said("--input", "prompts.json").endswith("; name your functions with --tools")
+    assert "nope.json: no such file" in said("--tools", "functions.json", "--input", "nope.json")
+
+
 def test_the_program_alone_says_where_to_begin() -> None:
     """Without a command it shows one request, and where the rest is."""
     done = CliRunner().invoke(app, [])

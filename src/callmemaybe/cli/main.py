@@ -58,7 +58,9 @@ Tools may also come from an OpenAPI document or an MCP server:
 
 callmemaybe --help lists all commands, and callmemaybe COMMAND --help the options of one."""
 
+#: The examples of a checkout, for a run that names neither.
 DEFAULT_FUNCTIONS = Path("data/input/functions_definition.json")
+DEFAULT_PROMPTS = Path("data/input/function_calling_tests.json")
 
 DEFAULT_OUTPUT = Path("data/output/function_calling_results.json")
 
@@ -118,7 +120,7 @@ def run(
     skip: options.SkipOption = [],  # noqa: B006 - typer copies it
     allow_private: options.AllowPrivateOption = False,
     base_url: options.BaseUrlOption = None,
-    input_: options.PromptsOption = Path("data/input/function_calling_tests.json"),
+    input_: options.PromptsOption = DEFAULT_PROMPTS,
     output: options.OutputOption = None,
     layout: options.LayoutOption = None,
     model: options.ModelOption = "nano",
@@ -153,7 +155,9 @@ def run(
     source = context.get_parameter_source("tools")
     if named and source is not None and source.name == "DEFAULT_MAP":
         tools = []  # what is typed goes before a default, under either name
-    sources = [*named, *tools] or [str(DEFAULT_FUNCTIONS)]
+    sources = [*named, *tools]
+    _check_named(context, sources)
+    sources = sources or [str(DEFAULT_FUNCTIONS)]
     written = output or (Path("-") if layout else DEFAULT_OUTPUT)
     chosen = RunOptions(
         ToolChoice(sources, only, skip, allow_private, base_url), input_, written, model, max_tokens,
@@ -162,6 +166,21 @@ def run(
         layout, only_failed, min_confidence,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
+
+
+def _check_named(context: typer.Context, sources: Sequence[str]) -> None:
+    """Raise InputError where a run that does not name its files is not in a folder with the examples."""
+    prompts = context.get_parameter_source("input_")
+    missing = []
+    if not sources and not DEFAULT_FUNCTIONS.exists():
+        missing.append("functions with --tools")
+    if prompts is not None and prompts.name == "DEFAULT" and not DEFAULT_PROMPTS.exists():
+        missing.append("prompts with --input")
+    if missing:
+        raise InputError(
+            f"this folder does not have the examples that a run takes by itself; "
+            f"name your {' and your '.join(missing)}"
+        )
 
 
 for module in (call, gateway, chat, listings, check, serve, trace, evaluation, defaults):
