@@ -66,6 +66,13 @@ async def test_it_is_what_was_spoken_of(ask: Ask, home: Called) -> None:
     assert targets(home, "turn_off") == ["light.bed"]
 
 
+async def test_what_the_home_has_not_is_not_what_was_spoken_of(ask: Ask, home: Called) -> None:
+    """An unknown device is asked about, and the lamp of before is left alone."""
+    first = await ask("switch on the bedside lamp")
+    await ask("could you get the espresso machine going", first.conversation_id)
+    assert targets(home, "turn_on") == ["light.bed"]
+
+
 async def test_brighter_is_a_step_from_what_is(ask: Ask, home: Called) -> None:
     """The counter lamp is at 40 percent."""
     result = await ask("make the counter lamp a bit brighter")

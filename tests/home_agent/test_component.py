@@ -163,6 +163,20 @@ def test_a_yes_is_nothing_but_a_yes(words: ModuleType) -> None:
     assert words.language_of("pl") == "en"
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "does"),
+    [
+        ("en", "turn it off again", True), ("en", "switch off the italian lamp", False),
+        ("de", "Mach sie wieder aus", True), ("de", "Mach die Lampe aus", False),
+        ("fr", "éteins-la", True), ("fr", "éteins la lampe", False),
+        ("es", "apágalo", True), ("es", "apaga la lámpara", False),
+    ],
+)  # fmt: skip
+def test_references(words: ModuleType, language: str, text: str, does: bool) -> None:
+    """A pronoun, and no article."""
+    assert words.refers_back(text, language) is does
+
+
 def test_requests_are_read(reading: ModuleType, house: Any) -> None:
     """By nano: what is named is meant; clauses and devices side by side are calls of their own; a question changes nothing."""
     reader = reading.HomeReader(callmemaybe.load_model("nano"), house)
@@ -182,6 +196,10 @@ def test_requests_are_read(reading: ModuleType, house: Any) -> None:
         ("get_state", {"device": "Front Door", "state": "locked"})
     ]
     assert read("who was Napoleon?") == []
+    assert read("put milk on the shopping list") == [
+        ("add_to_list", {"item": "milk", "list": "Shopping"})
+    ]
+    assert not any(name == "add_to_list" for name, _ in read("make the coffee machine go"))
 
 
 def test_settings_are_in_all_languages() -> None:

@@ -42,7 +42,7 @@ from .intents import (
 )
 from .reading import HomeReader, ReadCall
 from .registries import listen, read_home
-from .words import LANGUAGES, is_no, is_yes, language_of
+from .words import LANGUAGES, is_no, is_yes, language_of, refers_back
 
 #: Conversations that are remembered.
 _MOST_REMEMBERED = 64
@@ -78,6 +78,7 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
         self._attr_unique_id = entry.entry_id
         self._attr_name = entry.title
         self._readers: dict[str, HomeReader] = {}
+        self._answered: set[str] = set()
         self._building = asyncio.Lock()
         self._talks: OrderedDict[str, Remembered] = OrderedDict()
 
@@ -112,12 +113,19 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
                 )
             return readers[short]
 
+    async def _load_answers(self, language: str) -> None:
+        """Read the answers of a language once, and not in the event loop."""
+        if language not in self._answered:
+            await self.hass.async_add_executor_job(answers.error_text, language)
+            self._answered.add(language)
+
     # -- one request ------------------------------------------------------------------------------
 
     async def _async_handle_message(
         self, user_input: conversation.ConversationInput, chat_log: conversation.ChatLog
     ) -> conversation.ConversationResult:
         """Answer a request."""
+        await self._load_answers(user_input.language)
         options = self._entry.options
         talk = self._talk(chat_log.conversation_id)
         waiting, talk.waiting = talk.waiting, ()
@@ -208,9 +216,14 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
         """Return the intent of a call: "it" is what was spoken of, "brighter" a step from what is."""
         arguments = dict(call.arguments)
         has_target = any(key in arguments for key in ("device", "area", "floor", "kind"))
-        if not has_target and call.name in TARGETS and talk.target:
+        is_relative = call.name in ("make_brighter", "dim_light")
+        if (
+            not has_target
+            and call.name in TARGETS
+            and (is_relative or refers_back(user_input.text, language_of(user_input.language)))
+        ):
             arguments |= talk.target
-        if call.name in ("make_brighter", "dim_light"):
+        if is_relative:
             arguments["percent"] = brightness_step(
                 call.name, self._brightness(arguments, user_input)
             )
@@ -289,9 +302,7 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
         except intent.IntentError:
             return self._error(user_input, _ERRORS.FAILED_TO_HANDLE, "handle_error")
         if not response.speech:
-            text = await self.hass.async_add_executor_job(
-                answers.answer_template, user_input.language, one.type, one.answer
-            )
+            text = answers.answer_template(user_input.language, one.type, one.answer)
             said = answers.render(self.hass, text, response, dict(one.slots)) if text else ""
             response.async_set_speech(said)
         return response

@@ -16,7 +16,7 @@ from callmemaybe.wire.named_values import named_values
 
 from .home import ASKING, BY_DOMAIN, TIMING, Home, functions, kind_words
 from .intents import kind_slots
-from .words import is_about_timers, is_question, language_of, state_in
+from .words import is_about_lists, is_about_timers, is_question, language_of, state_in
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,10 @@ class HomeReader:
         }
         domains = domains or {self._kinds[word] for word in named["kind"]}
         known = {name for domain in domains for name in BY_DOMAIN.get(domain, ())}
-        return tuple(name for name in self._all() if name in known) or self._all()
+        meant = tuple(name for name in self._all() if name in known) or self._all()
+        if "add_to_list" in meant and not is_about_lists(text, self.language):
+            meant = tuple(name for name in meant if name != "add_to_list") or meant
+        return meant
 
     def read(self, text: str) -> list[ReadCall]:
         """Return the calls that ``text`` asks for, in their order; none if no function of the home fits.

@@ -144,6 +144,19 @@ _NO = {
     "es": ("no", "cancela", "para", "déjalo", "olvídalo", "no gracias"),
 }  # fmt: skip
 
+_REFERENCES = {
+    "en": r"\b(?:it|them|that|this|these|those)\b",
+    "de": r"\b(?:es|sie|ihn|das|die|den|diese[rsnm]?)\b(?!\s+[A-ZÄÖÜ])",
+    "fr": r"-(?:le|la|les)\b|\b(?:ça|cela)\b|\bl['’](?=\w+er\b)",
+    "es": r"\b(?:lo|la|los|las|eso|esto)\b(?!\s+\w{3,})|\w(?:[aeiáéí])(?:lo|la|los|las)\b",
+}
+_LISTS = {
+    "en": r"\b(?:lists?|buy|purchase|need|groceries|shopping|out of|remind)\b",
+    "de": r"liste|\b(?:kauf|besorg|brauch|erinner)",
+    "fr": r"\b(?:listes?|achet|courses|faut|besoin|rappel)",
+    "es": r"\b(?:listas?|compr|necesit|falta|recuerda)",
+}
+
 
 def language_of(tag: str) -> str:
     """Return the language of a tag ("de-AT") that is read; "en" for others."""
@@ -183,3 +196,13 @@ def state_in(text: str, language: str = "en") -> str | None:
     words = set(re.findall(r"\w+", text.casefold()))
     found = [state for state, said in STATE_WORDS.items() if words & {*said[language]}]
     return found[0] if len(found) == 1 else None
+
+
+def is_about_lists(text: str, language: str = "en") -> bool:
+    """Whether a text speaks of a list or of what one writes on it: nothing else is put on one."""
+    return bool(re.search(_LISTS[language], text, re.IGNORECASE))
+
+
+def refers_back(text: str, language: str = "en") -> bool:
+    """Whether a text has a word for what was spoken of: "turn it off"."""
+    return bool(re.search(_REFERENCES[language], text if language == "de" else text.lower()))
