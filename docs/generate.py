@@ -423,7 +423,8 @@ flowchart TB
 |---|---|---|
 {floors}
 Beside the package stand `training/` (how the embedded model is made; it imports the package, never the reverse),
-`benchmarks/`, `ratchets/` (outside suites whose results may only improve), `docs/` and `examples/`.
+`benchmarks/`, `ratchets/` (outside suites whose results may only improve), `docs/`, `examples/` and `home_assistant/` (a component of Home
+Assistant that uses the package; its tests run in Home Assistant, those of its pure parts in `tests/home_agent`).
 
 ## What each room does not know
 
