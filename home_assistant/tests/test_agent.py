@@ -86,6 +86,7 @@ async def test_brighter_is_a_step_from_what_is(ask: Ask, home: Called) -> None:
 @pytest.mark.parametrize(("text", "service", "entity"), [
     ("unlock the front door", "unlock", "lock.front"),
     ("open the garage door", "open_cover", "cover.garage"),
+    ("please open the garage for me", "open_cover", "cover.garage"),
 ])  # fmt: skip
 async def test_risky_acts_need_a_yes(
     ask: Ask, home: Called, text: str, service: str, entity: str
@@ -102,6 +103,12 @@ async def test_risky_acts_need_a_yes(
     done = await ask("Yes.", asked.conversation_id)
     assert done.response.response_type is not IntentResponseType.ERROR
     assert targets(home, service) == [entity]
+
+
+async def test_light_without_a_place_is_asked_about(ask: Ask, home: Called) -> None:
+    """Where nobody knows in which room it was said, not all lights of the home are meant."""
+    assert speech(await ask("make it a bit brighter")) == "Which device or room?"
+    assert not home
 
 
 async def test_a_question_changes_nothing(ask: Ask, home: Called) -> None:

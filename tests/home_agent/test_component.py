@@ -119,6 +119,10 @@ def test_risky_is_what_the_settings_say(intents: ModuleType, house: Any) -> None
     kind = intents.to_intent("open", {"kind": "garage doors"})
     assert all(intents.is_risky(one, house, {"lock", "garage"}) for one in (unlock, garage, kind))
     assert not any(intents.is_risky(one, house, set()) for one in (unlock, garage, kind))
+    room = intents.to_intent("open", {"area": "Garage"})
+    storey = intents.to_intent("open", {"floor": "Upstairs"})
+    assert all(intents.is_risky(one, house, {"garage"}) for one in (room, storey))
+    assert not intents.is_risky(intents.to_intent("open", {"area": "Bedroom"}), house, {"garage"})
     asked = intents.to_intent("get_state", {"device": "Front Door", "state": "locked"})
     assert not intents.is_risky(asked, house, {"lock"})
 

@@ -170,7 +170,8 @@ class CallMeMaybeAgent(conversation.ConversationEntity):
             return self._end(
                 chat_log, user_input, self._error(user_input, _ERRORS.NO_INTENT_MATCH, "no_intent")
             )
-        if any(needs_target(one) for one in intents):
+        is_somewhere = self._own_area(user_input) is not None
+        if any(needs_target(one, is_somewhere=is_somewhere) for one in intents):
             return self._end(
                 chat_log, user_input, self._say(user_input, answers.WHICH), goes_on=True
             )

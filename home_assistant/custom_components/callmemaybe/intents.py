@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .home import Home
+from .home import Device, Home
 from .words import CLASS_WORDS, DOMAIN_WORDS, VERBS
 
 #: The intent of each function, the key of its answer, and what it always says.
@@ -93,11 +93,15 @@ _NEED_TARGET = frozenset(("HassTurnOn", "HassTurnOff", "HassSetPosition", "HassG
 _NEED_TIME = frozenset(("HassStartTimer", "HassIncreaseTimer", "HassDecreaseTimer"))
 
 
-def needs_target(one: HomeIntent) -> bool:
-    """Whether an intent names nothing that it is about: "turn it on", with nothing spoken of before."""
+def needs_target(one: HomeIntent, *, is_somewhere: bool = True) -> bool:
+    """Whether an intent names nothing that it is about: "turn it on", with nothing spoken of before.
+
+    Light may be without a place if it is known where it was asked for (``is_somewhere``): it is that room's.
+    """
     if one.type in _NEED_TIME:
         return not one.slots.keys() & {"hours", "minutes", "seconds"}
-    return one.type in _NEED_TARGET and not one.slots.keys() & {
+    needs = one.type in _NEED_TARGET or (one.type == "HassLightSet" and not is_somewhere)
+    return needs and not one.slots.keys() & {
         "name",
         "area",
         "floor",
@@ -112,8 +116,27 @@ def is_risky(one: HomeIntent, home: Home, risky: Collection[str]) -> bool:
         return False
     if {one.slots.get("domain"), one.slots.get("device_class")} & {*risky}:
         return True
-    device = home.device(str(one.slots.get("name") or ""))
-    return device is not None and bool({device.domain, device.device_class} & {*risky})
+    return any({device.domain, device.device_class} & {*risky} for device in _reached(one, home))
+
+
+def _reached(one: HomeIntent, home: Home) -> list[Device]:
+    """Return the devices that an intent may change: the named one, or those of its domain in its area ("open the garage").
+
+    Where it is not known which devices stand there (a floor, an alias of an area), all of its domain.
+    """
+    if "name" in one.slots:
+        device = home.device(str(one.slots["name"]))
+        return [] if device is None else [device]
+    domain, device_class = one.slots.get("domain"), one.slots.get("device_class")
+    area = str(one.slots.get("area") or "").casefold()
+    is_known = area in {place.name.casefold() for place in home.areas}
+    return [
+        each
+        for each in home.devices
+        if each.domain == domain
+        and device_class in (None, each.device_class)
+        and (not is_known or (each.area or "").casefold() == area)
+    ]
 
 
 def function_of(kind: str, slots: Mapping[str, Any], home: Home) -> str:
