@@ -71,6 +71,7 @@ def test_functions_that_are_typed_replace_tools_of_a_default(cli: Cli, tmp_path:
     ("text", "expected"),
     [
         ("a ==", "this is no TOML"),
+        ("a = " + "[" * 5000, "nest too deeply"),
         ("\udc80", "UTF-8"),
         ("max-token = 3", "no command has an option --max-token"),
         ("[cal]\nx = 1", "there is no command 'cal'"),

@@ -166,3 +166,12 @@ args: %json {
     assert accepts(grammar, r'call f {"}": "{\n", "of": [[], [[]]]}; {"}": 7}')
     assert not accepts(grammar, 'call f {"}": 8}')
     assert not accepts(grammar, "call f {}")
+
+
+@pytest.mark.parametrize(
+    "text", ['root ::= "a\ud800"', 'start: "a\udfffb"i', 'start: "\ud800".."z"']
+)
+def test_half_of_a_surrogate_pair_is_no_character(text: str) -> None:
+    """A grammar that came as JSON may hold one; it is refused with its line, since no text has it."""
+    with pytest.raises(GrammarError, match="line 1: half of a surrogate pair"):
+        ebnf(text)

@@ -267,6 +267,13 @@ def test_a_document_of_swagger_2_is_tools(service: Service) -> None:
         {"paths": {"/x": {"get": {"parameters": 7}, "parameters": {"a": 1}}}},
         {"paths": {"/x": {"post": {"parameters": [{"in": "body"}], "consumes": "text"}}}},
         {"paths": {"/x": {"post": {"parameters": [{"in": "formData", "type": "array"}]}}}},
+        {
+            "paths": {
+                "/x": {
+                    "post": {"parameters": [{"in": "query", "name": {}}, {"in": [], "name": "a"}]}
+                }
+            }
+        },
         {"schemes": "http"},
         {"basePath": 7, "host": 7},
     ],

@@ -121,3 +121,16 @@ def test_every_reading_stands_where_it_says(text: str, language: Any) -> None:
 def test_long_texts_take_no_long(part: str) -> None:
     """However often something is said, readings are bounded."""
     assert len(read_values(part * 20_000, NOW)) < 20_000
+
+
+@pytest.mark.parametrize(
+    "now", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)]
+)
+def test_a_calendar_ends(now: datetime) -> None:
+    """What would be before the first year or behind the last one is not read; the rest of the text is."""
+    text = "7 eggs tomorrow or yesterday, next friday, last monday, this sunday, friday next week, on the 31st, in 99999 hours, 99999 hours ago"
+    found = read_values(text, now, "en")
+    assert 7 in [one.value for one in found]
+    assert all(
+        one.value.year in (1, 12, 9988, 9999) for one in found if one.kind in ("date", "datetime")
+    )

@@ -107,6 +107,8 @@ def _read_file(found: OptionDefaults, commands: Mapping[str, Any], path: Path) -
         content = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"this is no TOML: {error}", where=str(path)) from None
+    except RecursionError:
+        raise InputError("lists or tables nest too deeply", where=str(path)) from None
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
     for key, value in content.items():
         if key not in tables:

@@ -335,6 +335,8 @@ class _GrammarReader:
     def _terminal(self, token: _Token) -> Node:
         if token.kind == "string":
             text = self._unquoted(token)
+            if any("\ud800" <= one <= "\udfff" for one in text):
+                self._fail("half of a surrogate pair is no character", token)
             if self._peek().kind == "range":
                 self._at += 1
                 return self._range(text, token)

@@ -90,6 +90,9 @@ class _Exporter:
         self._controls = controls
         self._rules: dict[str, str] = {}
         self._names: dict[object, str] = {}
+        # A node may be part of many.
+        self._written: dict[Node, _Text] = {}
+        self._splits: dict[Node, bool | None] = {}
 
     # -- what a notation defines ----------------------------------------------------------------
 
@@ -122,6 +125,11 @@ class _Exporter:
     # -- walking ------------------------------------------------------------------------------
 
     def _write(self, node: Node) -> _Text:
+        if node not in self._written:
+            self._written[node] = self._expression(node)
+        return self._written[node]
+
+    def _expression(self, node: Node) -> _Text:
         if isinstance(node, Concat | Alternation | Repeat | Lexeme) and self._is_split(node):
             return self._machine(lexeme(node))
         match node:
@@ -155,24 +163,26 @@ class _Exporter:
 
     def _is_split(self, node: Node) -> bool:
         """Whether the bytes of one character are in different nodes, all of them regular."""
-        found = False
-        waiting = [node]
-        while waiting:
-            one = waiting.pop()
-            match one:
+        parts = [self._has_split(part) for part in node.children]
+        return None not in parts and any(parts)
+
+    def _has_split(self, node: Node) -> bool | None:
+        """Return whether a part has bytes of which no text is made; None if it is not regular."""
+        if node not in self._splits:
+            match node:
                 case Literal():
-                    found = found or not _is_text(one.data)
+                    self._splits[node] = not _is_text(node.data)
                 case Bytes():
-                    found = found or bool(one.mask >> 128)
+                    self._splits[node] = bool(node.mask >> 128)
                 case Ref() | Control() | Unordered():
-                    return False
-                case Lexeme() if one is not node:
-                    pass  # its bytes make whole characters, or it is exported as an automaton
-                case Intersection() | Difference() | Chars():
-                    pass
+                    self._splits[node] = None
+                case Lexeme() | Intersection() | Difference() | Chars():
+                    # The bytes of a lexeme make whole characters, or it is exported as an automaton.
+                    self._splits[node] = False
                 case _:
-                    waiting += one.children
-        return found
+                    parts = [self._has_split(part) for part in node.children]
+                    self._splits[node] = None if None in parts else any(parts)
+        return self._splits[node]
 
     def _sequence(self, parts: list[_Text]) -> _Text:
         shown = [_grouped(part, _CHAIN) for part in parts if part[0] != self._string("")]

@@ -70,7 +70,7 @@ def _operation(
     odd, last = [], {}
     for given in listed:
         one = _resolved(document, given)
-        if not isinstance(one, Mapping) or "$ref" in one:
+        if not isinstance(one, Mapping) or "$ref" in one or not _is_placed(one):
             odd.append(one)
         else:
             # An operation's parameter replaces its path's; there is but one body.
@@ -86,6 +86,12 @@ def _operation(
     elif fields:
         turned["requestBody"] = _form(fields, consumes)
     return turned
+
+
+def _is_placed(parameter: Mapping[str, Any]) -> bool:
+    """Whether it is said where a parameter stands, and what it is called."""
+    named = {"in", "name"} if parameter.get("in") != "body" else {"in"}
+    return all(isinstance(parameter.get(key), str) for key in named)
 
 
 def _list(value: Any) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import MAXYEAR, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache
 from itertools import islice
@@ -100,7 +100,8 @@ def _dates(text: str, now: datetime, language: str, words: Words) -> Iterator[Mo
     for match in re.finditer(_any_word(words.holidays), text):
         yield from _day(match, today, None, *words.holidays[match[0]])
     for match in re.finditer(_any_word(words.days), text):
-        yield Moment("date", today + timedelta(words.days[match[0]]), *match.span())
+        if (value := _later(today, "day", words.days[match[0]])) is not None:
+            yield Moment("date", value, *match.span())
     yield from _weekdays(text, today, language, words)
     if language == "en":
         for match in re.finditer(
@@ -177,6 +178,8 @@ def _day_of_month(match: re.Match[str], today: date, day: int) -> Iterator[Momen
     for ahead in range(3):
         month = today.month + ahead
         year, month = today.year + (month - 1) // 12, (month - 1) % 12 + 1
+        if year > MAXYEAR:
+            return
         if 1 <= day <= monthrange(year, month)[1] and (value := date(year, month, day)) >= today:
             yield Moment("date", value, *match.span())
             return
@@ -198,22 +201,22 @@ def _weekdays(text: str, today: date, language: str, words: Words) -> Iterator[M
         if match["of_month"]:
             yield from _day_of_month(match, today, int(match["of_month"]))
             continue
-        day = words.weekdays[match["day"]]
-        monday = today - timedelta(today.weekday())
+        day, today_is = words.weekdays[match["day"]], today.weekday()
         said = match["week"] or match["week2"]
         if said:
             weeks = 1 if re.search(words.next_, said) else -1 if re.search(words.last, said) else 0
-            value = monday + timedelta(7 * weeks + day)
+            ahead = day - today_is + 7 * weeks
         elif match["last"] or match["last2"]:
             # Of the week before, as "next" is of the week behind.
-            value = monday + timedelta(day - 7)
+            ahead = day - today_is - 7
         elif match["next"] and language == "en":
-            value = monday + timedelta(7 + day)
+            ahead = day - today_is + 7
         elif match["this"] or match["this2"]:
-            value = today + timedelta((day - today.weekday()) % 7)
+            ahead = (day - today_is) % 7
         else:
-            value = today + timedelta((day - today.weekday()) % 7 or 7)
-        yield Moment("date", value, *match.span())
+            ahead = (day - today_is) % 7 or 7
+        if (value := _later(today, "day", ahead)) is not None:
+            yield Moment("date", value, *match.span())
 
 
 def _later(day: date, unit: str, count: int) -> date | None:
@@ -386,7 +389,10 @@ def _soon(text: str, now: datetime, words: Words) -> Iterator[Moment]:
                     Decimal(match[1].replace(",", ".")) if match[1][0].isdigit() else Decimal("0.5")
                 )
             length = timedelta(seconds=float(count) * SECONDS[unit])
-            moment = now - length if form is words.ago else now + length
+            try:
+                moment = now - length if form is words.ago else now + length
+            except OverflowError:  # the calendar ends before
+                continue
             yield Moment("datetime", moment.replace(microsecond=0), *match.span())
 
 
