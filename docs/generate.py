@@ -193,7 +193,9 @@ chat formats: the format that is detected for each template reads the outputs of
 byte, and must find the calls, the text and the thought that llama.cpp expects. vLLM's are of its tool parsers, and run
 as they are, each parser standing for the format of its family, whole and in the tests' own chunks; tests that vLLM
 marks as failing count like the others. xgrammar's are of languages, and run as they are, too, its names standing for
-the grammars of this package. MCP's conformance suite runs against both sides of MCP: the client that loads a server's tools
+the grammars of this package. llguidance's are Rust: its checks of schemas, grammars and recorded traces are read from its files and
+made on the grammars of this package; so are outlines-core's of schemas, whose tests of indexes and guides run as they are.
+MCP's conformance suite runs against both sides of MCP: the client that loads a server's tools
 and calls them through a gateway, and the gateway's own server; its cases are checks of scenarios, for each version of the protocol.
 *differs*: on purpose, for a reason below; *fails*: it should pass, and does not yet;
 *left out*: it asks for something else.

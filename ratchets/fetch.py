@@ -3,7 +3,8 @@
     python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
     python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
     python ratchets/fetch.py --peers       peers' own tests, from their packages (130 MB): llama.cpp's of chat formats
-                                           with its templates, vLLM's of tool parsers, and xgrammar's of grammars; and,
+                                           with its templates, vLLM's of tool parsers, those of xgrammar, llguidance and
+                                           outlines-core of grammars and schemas; and,
                                            where there is npm, MCP's conformance suite with a Node (60 MB)
 
 Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
@@ -59,6 +60,14 @@ PEERS = {
     "xgrammar": Peer(
         "xgrammar", "0.2.9", "87b466bca2475e29bb0323abc62c6c33cbcbcff47e5fb800a3e2099ac9620b90",
         "", ("tests/python/", "LICENSE"),
+    ),
+    "llguidance": Peer(
+        "llguidance", "1.9.1", "3ba1b37585d07f50bb73e06dca6d45c88c9d5801789c071c8ff784c9dbcc5c46",
+        "", ("parser/tests/test_", "LICENSE"),
+    ),
+    "outlines-core": Peer(
+        "outlines_core", "0.2.14", "64808deed1591ca3029ff64346ceb974cd5d780c916ea82504951fe83523039e",
+        "", ("tests/", "src/json_schema/", "LICENSE"),
     ),
     "vllm": Peer(
         "vllm", "0.33.0", "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112",

@@ -208,6 +208,8 @@ PEERS = {
     "llama.cpp": "llama_cpp_chat",
     "vllm": "vllm_tool_parsers",
     "xgrammar": "xgrammar_tests",
+    "llguidance": "llguidance_tests",
+    "outlines-core": "outlines_tests",
     "mcp": "mcp_conformance",
 }
 

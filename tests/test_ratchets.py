@@ -7,6 +7,7 @@ import json
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,64 @@ def test_tests_of_peers_fare_as_they_did(name: str, module: str) -> None:
     found = peer.results(root)
     assert len(found) == sum(committed["counts"].values()) > 150
     assert {name: how for name, how in found.items() if how != "passed"} == known
+
+
+RUST = """
+lazy_static! { static ref LIST: Value = json!({"type": "array", "maxItems": -(-2)}); }
+const WORD: &str = r#"a"b"#;
+
+fn helper(text: &str) -> String { format!("<{text}|{{}}|{0}>", WORD) }
+
+#[rstest]
+#[case::one(&json!([1, 1.5e3]), true)] // a comment with "quotes"
+#[case(&json!([]), false)]
+fn cases(#[case] value: &Value, #[case] good: bool) {
+    check(&LIST, value, good && WORD.len() == 3);
+}
+
+#[rstest]
+fn values(#[values("x", "y\\u{e9}\\n")] text: &str, #[values(Kind::A, Kind::B)] kind: Kind) {
+    let key = match kind { Kind::A => "min", Kind::B => { "max" } };
+    for i in -1..=1 {
+        check(&json!({key: i, "s": helper(text)}), &json!(null), i % 2 == 0 || i > 5);
+    }
+}
+
+#[test]
+fn beyond() { let mut n = 0; n += 1; }
+"""
+
+
+def test_tests_in_rust_are_read() -> None:
+    """Cases, values, constants, loops, matches and formatted texts are those that Rust has; what is beyond leaves a test out."""
+    rust = run.peer_module("rust")
+    reader = rust.Reader(RUST)
+    found: list[tuple[Any, ...]] = []
+    env = reader.environment({"check": lambda _, *given: found.append(given)})
+    names = []
+    for function in reader.functions.values():
+        if function.is_test and function.body is not None:
+            for name, arguments in function.calls(env):
+                names.append(name)
+                function.body(env | arguments)
+    assert names[:2] == ["cases[one]", "cases[1]"]
+    assert len(names) == 2 + 4
+    assert found[:2] == [
+        ({"type": "array", "maxItems": 2}, [1, 1500.0], True),
+        ({"type": "array", "maxItems": 2}, [], False),
+    ]
+    assert found[2:5] == [({"min": i, "s": '<x|{}|a"b>'}, None, i == 0) for i in (-1, 0, 1)]
+    assert found[-1][0] == {"max": 1, "s": '<y\u00e9\n|{}|a"b>'}
+    assert reader.functions["beyond"].body is None
+
+
+def test_values_are_written_as_serde_writes_them() -> None:
+    """Numbers keep their point and their exponent, and nothing stands between tokens."""
+    compact = run.peer_module("rust").compact
+    assert (
+        compact({"a": [1, 1.0, -1.61e28, 8.4e-8, None, True], "é": '"'})
+        == '{"a":[1,1.0,-1.61e28,8.4e-8,null,true],"é":"\\""}'
+    )
 
 
 TOOL_PARSER_TESTS = """
