@@ -10,7 +10,7 @@ model    a ``ScriptedModel`` behind the whole caller: prompt, grammar, decoding,
 nano     the embedded model, with the functions and prompts of ``data/input``
 
 Memory is the proportional set size of the process and of all that it started, read five times a second.
-Measurements that are not made again keep their figures.
+Measurements that are not made again keep their figures, and the commit, load and Python that they were made with.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FINISHED, LEFT = 10_000_000, 10
 KILLS = 10
 BEGIN = "<!-- figures: written by docs/generate.py from benchmarks/results/batches.json -->\n"
 END = "<!-- end of figures -->"
-HEAD = ("run", "answers", "prompts", "CPU for each", "per second of CPU", "peak memory")
+HEAD = ("run", "answers", "prompts", "CPU for each", "per second of CPU", "peak memory", "commit")
 
 
 # --- what answers ------------------------------------------------------------------------------------
@@ -376,10 +376,10 @@ What a prompt costs beside the model's work, and with it. *script*: what answers
 logits behind the whole caller; *nano*: the embedded model.
 
 {runs}
-CPU time counts the start and all processes; other programs had the same cores (load {load:.0f}), so the clock says nothing.
+CPU time counts the start and all processes; other programs had the same cores, so the clock says nothing.
 Memory is that of all processes together.
 {more}
-{cpu}, {cores} cores, Python {python}, {system}, commit {commit}; `python benchmarks/batches.py`.
+{where}; `python benchmarks/batches.py`.
 """
 
 
@@ -392,25 +392,28 @@ def section(results: dict[str, Any]) -> str:
             rate = f"{one['prompts'] / one['cpu_seconds']:,.0f}"
             cpu = f"{1e3 * one['cpu_seconds'] / one['prompts']:.2f} ms"
             held = f"{one['peak_mb']:,.0f} MB"
-            rows.append((what, one["answers"], f"{one['prompts']:,}", cpu, rate, held))
+            commit = one["machine"]["commit"]
+            rows.append((what, one["answers"], f"{one['prompts']:,}", cpu, rate, held, commit))
     more = []
     for name, what in (("killed", "One process"), ("killed_workers", "Two workers")):
         if one := figures.get(name):
             lost = f"{one['lost']} rows lost, {'equal' if one['is_equal'] else 'NOT equal'}"
             more.append(
                 f"{what}, {one['kills']} times `kill -9` at random moments of a run over {one['prompts']:,} prompts, each time "
-                f"gone on with `--resume`: {lost} to the bytes of a run that nobody disturbed."
+                f"gone on with `--resume`: {lost} to the bytes of a run that nobody disturbed (commit {one['machine']['commit']})."
             )
     if one := figures.get("resume"):
         more.append(
             f"`--resume` behind {one['finished']:,} finished rows ({one['file_mb']:,} MB) takes {one['cpu_seconds']:.1f} s of CPU and "
             f"{one['peak_mb']:.0f} MB, with {one['left']} prompts to do; without any rows it takes {one['start_cpu_seconds']:.1f} s and "
-            f"{one['start_peak_mb']:.0f} MB."
+            f"{one['start_peak_mb']:.0f} MB (commit {one['machine']['commit']})."
         )
+    machines = [one["machine"] for one in figures.values()]
+    places = ("{cpu}, {cores} cores, Python {python}, {system}".format(**one) for one in machines)
     return PAGE.format(
         runs="".join(f"| {' | '.join(cells)} |\n" for cells in rows),
         more="".join(f"\n{one}\n" for one in more),
-        **results["machine"],
+        where="; ".join(dict.fromkeys(places)),
     )
 
 
@@ -453,9 +456,8 @@ def main() -> None:
         bench = Bench(Path(folder), options.prompts)
         for name in options.only.split(",") if options.only else names:
             measure: Callable[[], dict[str, Any]] = getattr(bench, name)
-            known["figures"][name] = measure()
+            known["figures"][name] = {**measure(), "machine": machine()}
             print(name, json.dumps(known["figures"][name]), flush=True)
-            known["machine"] = machine()
             options.output.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     print(section(known))
 
