@@ -24,6 +24,7 @@ from training.data.packing import BatchLimits, Encoder, draw_batch
 from training.data.rendering import CONTROL_TOKENS, END, PAD, TOOLS
 from training.export import onnx_graph
 from training.export.model_card import card
+from training.export.token_features import segments
 from training.recipe import RELEASE, ROOT, Recipe
 
 CONTEXT = 8192
@@ -183,6 +184,7 @@ def fill(recipe: Recipe, target: Path, bits: int) -> str:
         "max_position_embeddings": CONTEXT,
         "eos_token_id": controls[END],
         "pad_token_id": controls[PAD],
+        "segments": segments(controls),
     }
     write_json(target / "config.json", config)
     settings = {"do_sample": False, "eos_token_id": controls[END], "pad_token_id": controls[PAD]}

@@ -8,7 +8,7 @@ Names and trails of tokens are compared by hashes of 64 bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,23 @@ RUNNING = len(MARKS) + 2
 #: tool before it, its own tool, whether it is of the second reading, the token that goes on with the name
 #: before it, its token with and without the space, and the hashes of the tokens before it.
 COLUMNS = 9 + ALIKE
+OWNER, GROUP = 3, 4  # which of them are numbers of tools
 NO_NAME, NO_END, NO_ARGS, NO_TRAIL, NO_WORD = -1, -2, -3, -4, -5
+
+
+def segments(controls: Mapping[str, int]) -> dict[str, Any]:
+    """What the configuration says of tools: which ids bound them, and which numbers of the cache depend on where one stands.
+
+    A tool sees itself alone, so a session copies the states of one that was read before.
+    """
+    return {
+        "begin": controls["<|tool|>"],
+        "ends": [controls["<|tool|>"], controls["<|user|>"]],
+        "numbers": {
+            "running": {"places": list(range(len(MARKS))), "counts": [len(MARKS)]},
+            "columns": {"counts": [OWNER, GROUP]},
+        },
+    }
 
 
 class TokenFeatures(NamedTuple):

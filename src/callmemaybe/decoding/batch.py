@@ -388,6 +388,10 @@ class _BatchedSession(Session):
     def memory(self) -> int:
         return self._session.memory
 
+    @property
+    def copied(self) -> int | None:
+        return self._session.copied
+
     def trim(self) -> None:
         self._session.trim()
 

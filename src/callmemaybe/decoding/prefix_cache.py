@@ -29,6 +29,10 @@ MAX_SESSIONS, SESSIONS_FRACTION = 256, 2
 #: With fewer ids to feed than this, a prefix is not stored on disk.
 MIN_STORED_IDS = 32
 
+#: A prefix of which no more ids than this had to be fed, since all others were copied (:attr:`Session.copied`), is cached when it
+#: is asked for again, if it is among the latest of these.
+FEW_IDS, MAX_ASKED = 8, 1024
+
 #: The latest sessions keep their spare capacity, since most outputs are written after one of them: so
 #: many at most, and at most this fraction (one of so many) of the memory allowed.
 MAX_SPACIOUS, SPACIOUS_FRACTION = 16, 8
@@ -69,6 +73,8 @@ class PrefixCache:
         #: The most that spacious sessions have taken: allocators may not return what is freed.
         self._peak_spacious = 0
         self._being_fed: dict[Key, threading.Event] = {}
+        #: Hashes of prefixes that were put together from copies, and not cached.
+        self._asked: OrderedDict[int, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def fork(self, ids: Sequence[int]) -> Session:
@@ -104,7 +110,7 @@ class PrefixCache:
             same = common_prefix_length(other, key)
             if same > shared:
                 best, shared = other, same
-        if best is None:
+        if best is None or self._sessions[best].copied is not None:
             return self._model.open()
         fork = self._sessions[best].fork()
         fork.rewind(fork.length - shared)
@@ -118,6 +124,8 @@ class PrefixCache:
                 # Not under the lock: others may use the cache meanwhile.
                 session, cached = self._feed(key, session)
             with self._lock:
+                if session.copied and len(key) - cached <= FEW_IDS and self._is_new(key):
+                    return CachedSession(session, cached)
                 if key not in self._sessions:
                     self._sessions[key] = session
                     insort(self._sorted, key)
@@ -138,7 +146,7 @@ class PrefixCache:
         rest = len(key) - cached
         if self._store is None or rest < MIN_STORED_IDS:
             session.feed(key[-rest:], keep=0)
-            return CachedSession(session, cached)
+            return CachedSession(session, cached + (session.copied or 0))
         stored = self._store.load(self._model, key)
         if stored is not None:
             fresh = self._model.open()
@@ -148,7 +156,16 @@ class PrefixCache:
         snapshot = session.snapshot()
         if snapshot is not None:
             self._store.save(self._model, key, snapshot)
-        return CachedSession(session, cached)
+        return CachedSession(session, cached + (session.copied or 0))
+
+    def _is_new(self, key: Key) -> bool:
+        """Whether a prefix was not asked for lately; it was, then."""
+        digest = hash(key)
+        is_new = digest not in self._asked
+        self._asked[digest] = None
+        if len(self._asked) > MAX_ASKED:
+            self._asked.popitem(last=False)
+        return is_new
 
     def _shrink(self) -> None:
         """Give back spare capacity, then drop sessions, until the limits are kept."""

@@ -52,6 +52,14 @@ class Session(Protocol):
         """
         return 0
 
+    @property
+    def copied(self) -> int | None:
+        """How many ids were copied from what other sessions have read, and cost no pass; None where none ever are.
+
+        A prompt of such ids is as quickly put together again as a common beginning is found.
+        """
+        return None
+
     def trim(self) -> None:
         """Release unused capacity; the session is otherwise unchanged."""
         return  # a body: without one it would be abstract

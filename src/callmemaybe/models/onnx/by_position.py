@@ -31,6 +31,7 @@ from callmemaybe.models.onnx.kv_buffer import (
     grown_capacity,
     prefix_index,
 )
+from callmemaybe.models.onnx.segments import NOWHERE, SegmentStates, Span, opening
 from callmemaybe.models.onnx.session import OnnxSession
 
 _MIN_SLOTS = 8
@@ -51,6 +52,12 @@ class ByPositionSession(OnnxSession):
         self.cache = cache or engine.buffer(0)
         self.reader = BufferReader(length)
         self.cache.join(self.reader)
+        self._copied = 0
+
+    @property
+    def copied(self) -> int | None:
+        """How many ids were copied; None for a graph without segments."""
+        return None if self._engine.segments is None else self._copied
 
     @property
     def memory(self) -> int:
@@ -85,7 +92,7 @@ class ByPositionSession(OnnxSession):
         context = self._engine.context
         if not self._engine.graph.is_cache(snapshot, length, context):
             return False
-        self.cache = self.cache.claim(self.reader, 0, length, context)
+        self._claim(0, length)
         for mine, array, axis in zip(self.cache.arrays, snapshot, self.cache.axes, strict=True):
             mine[prefix_index(length, axis)] = array
         self.set_length(length)
@@ -95,9 +102,54 @@ class ByPositionSession(OnnxSession):
         """Feed several sessions in as few passes as the graph allows."""
         return feed_batch(self._engine, feeds)
 
+    def _take_segments(self, ids: Array) -> int:
+        states = self._engine.segments
+        segments = [] if states is None else [*states.layout.spans(ids[0].tolist())]
+        if states is None or not segments:
+            return 0
+        first, taken = self._length, 0
+        self._claim(first, first + ids.shape[1])  # all at once, so that nothing is moved later
+        for spans in segments:
+            start = spans[0].start
+            if taken < start and first == 0 == taken:
+                self._take_spans(states, opening(ids[0, :start].tolist()), ids, NOWHERE)
+            elif taken < start:
+                self._read(ids[:, taken:start])
+            at = states.layout.standing(self.cache.arrays, self._length - 1)
+            if at is None:
+                return start
+            self._take_spans(states, spans, ids, at)
+            taken = spans[-1].end
+        return taken
+
+    def _take_spans(
+        self, states: SegmentStates, spans: Sequence[Span], ids: Array, at: Array
+    ) -> None:
+        """Append ``spans`` of ``ids``: copy what is kept of them, read and keep the rest."""
+        offset = self._length - spans[0].start
+        for number, span in enumerate(spans):
+            self._claim(offset + span.start, offset + span.end)
+            if not states.copy(span, self.cache.arrays, offset, at):
+                self._read(ids[:, span.start : spans[-1].end])
+                for one in spans[number:]:
+                    states.keep(one, self.cache.arrays, offset, at)
+                return
+            self._length += span.end - span.start
+            self._copied += span.end - span.start
+
+    def _read(self, ids: Array) -> None:
+        """Append ids, whose logits nobody asks for."""
+        at = 0
+        for count, _ in self._engine.plan(ids.shape[1], 0):
+            self._pass(ids[:, at : at + count], 0)
+            at += count
+
+    def _claim(self, start: int, end: int) -> None:
+        self.cache = self.cache.claim(self.reader, start, end, self._engine.context)
+
     def _pass(self, ids: Array, keep: int) -> Array:
         start, end = self._length, self._length + ids.shape[1]
-        self.cache = self.cache.claim(self.reader, start, end, self._engine.context)
+        self._claim(start, end)
         logits = self._engine.append(ids, [start], keep, self.cache)
         self._length = end
         return logits

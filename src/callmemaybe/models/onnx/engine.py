@@ -25,6 +25,7 @@ from callmemaybe.models.onnx.onnxruntime import (
     run_options,
     wrap,
 )
+from callmemaybe.models.onnx.segments import SegmentLayout, SegmentStates
 
 _LOGITS_BYTES = 64 << 20  # of one chunk
 _CHUNK = 512
@@ -51,6 +52,13 @@ class OnnxEngine:
         self.probe(files, share)
         by_memory = _LOGITS_BYTES // (self.size * np.dtype(self.graph.logits_type).itemsize)
         self.chunk = _CHUNK if self.graph.keep else max(16, min(_CHUNK, by_memory))
+        layout = SegmentLayout.read(
+            files.config.get("segments"), self.graph, files.folder / "config.json"
+        )
+        #: What was read of segments that see only themselves; None where the graph is not made so.
+        self.segments = (
+            SegmentStates(layout) if layout is not None and self.kind == "by_position" else None
+        )
         self.lock = threading.RLock()  # guards pool and common
         self.pool: BufferPool | None = None
         #: A weak reference to the buffer in which short sequences begin; see :mod:`.shared_kv`.

@@ -40,7 +40,8 @@ class OnnxSession(Session):
         kept: list[Array] = []
         at = 0
         try:
-            for count, rows in engine.plan(array.shape[1], keep):
+            at = self._take_segments(array[:, : array.shape[1] - keep])
+            for count, rows in engine.plan(array.shape[1] - at, keep):
                 logits = self._pass(array[:, at : at + count], rows)
                 at += count
                 if rows:
@@ -51,6 +52,11 @@ class OnnxSession(Session):
         if len(kept) == 1:
             return kept[0]
         return np.concatenate(kept) if kept else np.zeros((0, engine.size), np.float32)
+
+    def _take_segments(self, ids: Array) -> int:
+        """Append the first of ``ids`` if they are whole segments (:mod:`.segments`); return how many those were."""
+        del ids
+        return 0
 
     def _pass(self, ids: Array, keep: int) -> Array:
         """Run one chunk ``[1, n]`` and advance; return logits, of which the last rows count."""
