@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.name_choice import NameChoices
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import compile as compile_grammar
@@ -67,6 +68,26 @@ class Constraint:
         if not self._shortest_call:
             self._shortest_call.append(self._count_shortest_call())
         return self._shortest_call[0]
+
+    def fits(self, most: int) -> bool:
+        """Whether :attr:`shortest_call` is at most ``most``; without counting tokens where bytes decide, as they mostly do."""
+        if self._shortest_call:
+            return self._shortest_call[0] <= most
+        matcher = self.matcher.fork()
+        choice = self.choices.at(matcher.state, ())
+        if choice is None:
+            return matcher.fits(most)
+        for branch in choice.candidates:
+            if branch.name is not None and matcher.try_accept(branch.ids) == len(branch.ids):
+                if matcher.fits(most - len(branch.ids)):
+                    return True
+                matcher.rollback(len(branch.ids))
+        return False
+
+    def check(self, most: int) -> None:
+        """Raise BudgetError unless the shortest valid call takes at most ``most`` tokens."""
+        if not self.fits(most):
+            check_budget(self.shortest_call, most)
 
     def _count_shortest_call(self) -> int:
         matcher = self.matcher.fork()

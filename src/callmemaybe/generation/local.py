@@ -217,8 +217,8 @@ class LocalGenerator(TurnGenerator):
         most = config.budget
         # Quick, however much must be written.
         check_budget(shared.matcher.least_remaining, most, is_bound=True)
-        check_budget(shared.shortest_call, most)
-        request, omitted, room = self._fit(request, prefix, shared.shortest_call, config)
+        shared.check(most)
+        request, omitted, room = self._fit(request, prefix, shared, config)
         constraint = shared
         narrowed = self._narrowed(tools, spec, messages, config)
         if narrowed is not None:
@@ -226,7 +226,7 @@ class LocalGenerator(TurnGenerator):
         elif shared.is_grounded:
             constraint = self._grounded(tools, spec, messages, config)
         if constraint is not shared:
-            check_budget(constraint.shortest_call, min(most, room))
+            constraint.check(min(most, room))
         constraint = self._barring(constraint, spec, prompt)
         encoded = self._clock()
         session = self._prefix_cache.fork(prefix)
@@ -242,7 +242,7 @@ class LocalGenerator(TurnGenerator):
         shared = self._shared_constraint(tools, spec, self.decoding)
         self._prefix(tools)
         check_budget(shared.matcher.least_remaining, self.decoding.budget, is_bound=True)
-        check_budget(shared.shortest_call, self.decoding.budget)
+        shared.check(self.decoding.budget)
         self._strategy(self.decoding)
 
     def count_prompt_tokens(
@@ -613,14 +613,15 @@ class LocalGenerator(TurnGenerator):
         )
 
     def _fit(
-        self, request: list[int], prefix: list[int], shortest: int, config: DecodingConfig
+        self, request: list[int], prefix: list[int], shared: Constraint, config: DecodingConfig
     ) -> tuple[list[int], int, int]:
         """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
         most = config.budget
         if self.model.context is None:
             return request, 0, most
         room = self.model.context - len(prefix)
-        keep = room - max(shortest, min(most, room // 4))
+        answer = min(most, room // 4)
+        keep = room - (answer if shared.fits(answer) else max(shared.shortest_call, answer))
         if len(request) <= keep:
             return request, 0, room - len(request)
         if config.overflow == "refuse" or keep < MIN_REQUEST:
