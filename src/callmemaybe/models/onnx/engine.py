@@ -52,13 +52,7 @@ class OnnxEngine:
         self.probe(files, share)
         by_memory = _LOGITS_BYTES // (self.size * np.dtype(self.graph.logits_type).itemsize)
         self.chunk = _CHUNK if self.graph.keep else max(16, min(_CHUNK, by_memory))
-        layout = SegmentLayout.read(
-            files.config.get("segments"), self.graph, files.folder / "config.json"
-        )
-        #: What was read of segments that see only themselves; None where the graph is not made so.
-        self.segments = (
-            SegmentStates(layout) if layout is not None and self.kind == "by_position" else None
-        )
+        self.segments = self.segment_states(files)
         self.lock = threading.RLock()  # guards pool and common
         self.pool: BufferPool | None = None
         #: A weak reference to the buffer in which short sequences begin; see :mod:`.shared_kv`.
@@ -85,6 +79,16 @@ class OnnxEngine:
             self.kind = "fused"
             if not self.agrees(logits):
                 self.kind = "growing"
+
+    def segment_states(self, files: Files) -> SegmentStates | None:
+        """Return what will be kept of segments that see only themselves; None where the graph has none.
+
+        Raises ModelError if what the configuration says of them does not fit the graph.
+        """
+        about, where = files.config.get("segments"), files.folder / "config.json"
+        if about is None or self.kind != "by_position":
+            return None
+        return SegmentStates(SegmentLayout.read(about, self.graph, where))
 
     def set_shape(self, logits: Array) -> None:
         """Set width and rows from the logits of two ids."""

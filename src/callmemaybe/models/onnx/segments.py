@@ -67,10 +67,8 @@ class SegmentLayout:
     cache: tuple[CacheTensor, ...]
 
     @classmethod
-    def read(cls, about: Any, graph: Graph, where: Path) -> SegmentLayout | None:
-        """Read "segments" of a configuration; None if there is none. Raises ModelError if it cannot be."""
-        if about is None:
-            return None
+    def read(cls, about: Any, graph: Graph, where: Path) -> SegmentLayout:
+        """Read "segments" of the configuration ``where``. Raises ModelError if that does not fit the graph."""
         names = [state.past.partition(".")[2] for state in graph.cache]
         try:
             numbers = tuple(
