@@ -132,3 +132,13 @@ def test_what_was_not_measured_is_not_released(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="is not the file that its manifest describes"):
         model_folder.release(changed, target)
     assert (target / "model.onnx").read_bytes() == b"weights"
+
+
+def test_the_shipped_configuration_says_what_the_exporter_would() -> None:
+    """Which numbers of the cache depend on where a function stands is known to both alike."""
+    from training.export.token_features import segments
+
+    listed = json.loads((recipe.RELEASE / "tokenizer.json").read_text("utf-8"))["added_tokens"]
+    controls = {one["content"]: one["id"] for one in listed}
+    config = json.loads((recipe.RELEASE / "config.json").read_text("utf-8"))
+    assert config["segments"] == segments(controls)
