@@ -175,3 +175,12 @@ def test_half_of_a_surrogate_pair_is_no_character(text: str) -> None:
     """A grammar that came as JSON may hold one; it is refused with its line, since no text has it."""
     with pytest.raises(GrammarError, match="line 1: half of a surrogate pair"):
         ebnf(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["start: INT\n%import common (", "start: INT\n%import common (\n  INT,\n\n"]
+)
+def test_a_list_of_imports_ends(text: str) -> None:
+    """One that is not closed is refused with its line, and is not read forever."""
+    with pytest.raises(GrammarError, match="line 2: the names of %import are not closed"):
+        ebnf(text)

@@ -210,6 +210,8 @@ class _GrammarReader:
         if self._take("("):
             self._skip_lines()
             while not self._take(")"):
+                if self._peek().kind == "end":
+                    self._fail("the names of %import are not closed; write ')' behind them", token)
                 names.append(self._next())
                 self._take(",")
                 self._skip_lines()
