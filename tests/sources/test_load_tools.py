@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,14 @@ def test_an_mcp_server_that_is_none(tmp_path: Path) -> None:
     script = written(tmp_path, "s.py", "import sys; sys.exit('the key is missing')")
     message = refused(f"mcp:{shlex.join([sys.executable, script])}")
     assert "the key is missing" in message
+
+
+def test_what_nests_too_deeply_is_refused_at_once(tmp_path: Path) -> None:
+    """A file of megabytes that nests thousands deep is refused with the place, in a second or two."""
+    deep = "[" * 3000 + "0" + "]" * 3000
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps({"tools": ["..."]}).replace('"..."', ", ".join([deep] * 300)))
+    begun = time.process_time()
+    with pytest.raises(InputError, match=r"tools\.json:1:\d+: nested more than 500 levels deep"):
+        load_tools(file)
+    assert time.process_time() - begun < 3

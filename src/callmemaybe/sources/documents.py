@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import loads, read, split_pointer
+from callmemaybe.jsonio.reader import MAX_DEPTH
 
 if TYPE_CHECKING:
     import yaml
@@ -49,7 +50,7 @@ def read_document(text: str, source: str) -> SourceDocument:
         return _read_yaml(text, source)
     try:
         # The C decoder; for the place of a mistake the text is read again, with all places.
-        value = loads(text, strict=True)
+        value = loads(text, strict=True, max_depth=MAX_DEPTH)
     except InputError:
         read(text, source=source)
         raise
