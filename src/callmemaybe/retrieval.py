@@ -152,8 +152,9 @@ def shown_tools(tools: Sequence[ToolSpec], request: str, most: int | None) -> Se
     """
     if most is None or len(tools) <= most:
         return tools
-    index = _index_of(tuple(tools))
-    return index.search(request) or index.tools[: index.k]
+    index, own = _index_of(tuple(tools)), {tool.name: tool for tool in tools}
+    # Equal tools may have another order of parameters.
+    return [own[tool.name] for tool in index.search(request) or index.tools[: index.k]]
 
 
 @lru_cache(maxsize=KEPT_INDEXES)

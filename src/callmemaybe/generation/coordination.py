@@ -76,7 +76,7 @@ def coordinations(text: str, arguments: Mapping[str, Any]) -> list[Coordination]
         for one in value
     }
     found = []
-    for name, value in plain.items():
+    for name, value in sorted(plain.items()):  # whatever order the arguments have
         one = _coordination(text, name, value)
         if one is None:
             continue

@@ -46,6 +46,7 @@ from callmemaybe.generation.config import (
     vocabulary_of,
 )
 from callmemaybe.generation.constraint import Constraint
+from callmemaybe.generation.parameter_order import SortedTools, in_order_of
 from callmemaybe.generation.pictures import PicturesInMessages
 from callmemaybe.generation.result import (
     TokenLogprob,
@@ -149,6 +150,7 @@ class LocalGenerator(TurnGenerator):
         self._by_identity: dict[tuple[tuple[int, ...], OutputSpec], Constraint] = {}
         self._prefix_ids: OrderedDict[tuple[ToolSpec, ...], list[int]] = OrderedDict()
         self._lookups = count(1)
+        self._sorted_tools = SortedTools()
 
     # -- turns ------------------------------------------------------------------------------------
 
@@ -161,11 +163,12 @@ class LocalGenerator(TurnGenerator):
     ) -> TurnStream:
         """Return the next turn of a conversation; see :meth:`TurnGenerator.stream`."""
         started = self._clock()
+        given, tools = tools, self._inner(tools)
         pictures = PicturesInMessages(messages) if self.reads_images else None
         marked = messages if pictures is None else pictures.marked
         messages = plain_messages(messages if pictures is None else pictures.texts)
         config = decoding.over(self.decoding) if decoding else self.decoding
-        spec = spec or OutputSpec(calls=bool(tools), no_call=True)
+        spec = self._written_like(spec or OutputSpec(calls=bool(tools), no_call=True), tools)
         with_images = pictures is not None and bool(pictures.images)
         ids = [] if with_images else self._prompt_ids(messages, tools, spec)
         self._room(len(ids))  # a prompt that does not fit costs no grammar
@@ -194,7 +197,7 @@ class LocalGenerator(TurnGenerator):
             session, ids[kept:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded,
             ids, last_user_text(messages),
         )  # fmt: skip
-        return self._stream(prompt, constraint, spec, config)
+        return self._stream(prompt, constraint, spec, config, given)
 
     def stream_call(
         self,
@@ -209,6 +212,7 @@ class LocalGenerator(TurnGenerator):
         """Return the turn that answers one request with one call; see :meth:`TurnGenerator.stream_call`."""
         check_text(prompt)
         started = self._clock()
+        given, tools = tools, self._inner(tools)
         config = decoding.over(self.decoding) if decoding else self.decoding
         messages = [{"role": "user", "content": prompt}]
         shared = self._shared_constraint(tools, spec, config)
@@ -235,10 +239,11 @@ class LocalGenerator(TurnGenerator):
             len(prefix) + len(request), len(prefix), omitted, started, encoded,
             request=prompt,
         )  # fmt: skip
-        return self._stream(made, constraint, spec, config, is_single=True, on_step=on_step)
+        return self._stream(made, constraint, spec, config, given, is_single=True, on_step=on_step)
 
     def prepare(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> None:
         """Compile the constraint for single requests with these tools, and raise what is wrong with it."""
+        tools = self._inner(tools)
         shared = self._shared_constraint(tools, spec, self.decoding)
         self._prefix(tools)
         check_budget(shared.matcher.least_remaining, self.decoding.budget, is_bound=True)
@@ -261,7 +266,8 @@ class LocalGenerator(TurnGenerator):
         spec: OutputSpec | None = None,
     ) -> list[int]:
         """Return the tokens that the model reads in front of a turn."""
-        return self._prompt_ids(plain_messages(messages), tools, spec or OutputSpec())
+        inner = self._inner(tools)
+        return self._prompt_ids(plain_messages(messages), inner, spec or OutputSpec())
 
     # -- one turn ---------------------------------------------------------------------------------
 
@@ -271,6 +277,7 @@ class LocalGenerator(TurnGenerator):
         constraint: Constraint,
         spec: OutputSpec,
         config: DecodingConfig,
+        given: Sequence[ToolSpec],
         *,
         is_single: bool = False,
         on_step: OnStep = None,
@@ -278,6 +285,7 @@ class LocalGenerator(TurnGenerator):
         reader = TurnReader(
             self.format, constraint.tools, constraint.validator, self._controls,
             spec=spec, stops=config.stop or (), barred=constraint.barred,
+            given=[one for one in given if self._inner([one])[0] is not one],
         )  # fmt: skip
         steps: list[Step] = []
         if is_single:
@@ -525,7 +533,24 @@ class LocalGenerator(TurnGenerator):
         lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
         again = self.format.reader(constraint.tools, controls=self._controls)
         places = argument_symbols(again, found.symbols)
-        return scoring.logprob_by_member(np.array(found.logprobs), lengths, places, call.arguments)
+        scores = np.array(found.logprobs)
+        return scoring.logprob_by_member(scores, lengths, places, reader.written[0])
+
+    # -- the order of parameters --------------------------------------------------------------------
+
+    def _inner(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        """Return the tools as the model reads and writes them."""
+        return self._sorted_tools.of(tools) if self.format.sorts_parameters else tools
+
+    def _written_like(self, spec: OutputSpec, tools: Sequence[ToolSpec]) -> OutputSpec:
+        """Return the spec with the calls that the turn begins with as the model writes them."""
+        if not (spec.given and self.format.sorts_parameters):
+            return spec
+        named = {tool.name: tool for tool in tools}
+        calls = (
+            in_order_of(one, named[one.name]) if one.name in named else one for one in spec.given
+        )
+        return replace(spec, given=tuple(calls))
 
     # -- prompts ----------------------------------------------------------------------------------
 

@@ -20,15 +20,18 @@ from collections.abc import (
 from dataclasses import replace
 from typing import Any, Literal
 
+from callmemaybe.conversation.events import encode_text
 from callmemaybe.conversation.history import content_text
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import InputError
 from callmemaybe.generation.config import DecodingConfig, parts_of
+from callmemaybe.generation.parameter_order import in_order_of
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import Grammar
 from callmemaybe.models.base import Session
 from callmemaybe.tools import (
+    ArgumentsDelta,
     CallEnded,
     CallStarted,
     StreamEvent,
@@ -298,7 +301,8 @@ class TurnReader:
     """Reads one turn as it is written, and collects its text, thought and calls.
 
     ``spec`` is what it may be. ``stops`` are texts that end it, within its text. The call of a function that is
-    ``barred`` ends it, too: the call is no part of it, and :attr:`refusal` says why.
+    ``barred`` ends it, too: the call is no part of it, and :attr:`refusal` says why. The arguments of functions ``given`` are put into
+    the order of these schemas (that of ``tools`` is another), and reported once, when they are complete.
     """
 
     def __init__(
@@ -311,8 +315,13 @@ class TurnReader:
         spec: OutputSpec,
         stops: Sequence[str] = (),
         barred: Mapping[str, str] | None = None,
+        given: Sequence[ToolSpec] = (),
     ) -> None:
         self._barred = barred or {}
+        self._given_tools = {tool.name: tool for tool in given}
+        self._reordered: ToolSpec | None = None
+        #: The arguments of each call as the model wrote them.
+        self.written: list[str] = []
         self.refusal: str | None = None
         self._reader = form.reader(tools, controls=controls, calls=spec.calls)
         self.spec = spec
@@ -387,9 +396,17 @@ class TurnReader:
                     self.refusal = self._barred[event.name]
                     return
                 case CallStarted():
+                    self._reordered = self._given_tools.get(event.name)
                     yield from self._text_events(self.withheld)
+                case ArgumentsDelta() if self._reordered is not None:
+                    continue
                 case CallEnded():
-                    self._take_call(event.call)
+                    written = event.call.arguments
+                    if self._reordered is not None:
+                        event = replace(event, call=in_order_of(event.call, self._reordered))
+                        if is_new:
+                            yield ArgumentsDelta(event.index, encode_text(event.call.arguments))
+                    self._take_call(event.call, written)
                 case ThoughtDelta():
                     self.thought += event.data
             if is_new and not self.is_repeated:
@@ -425,13 +442,14 @@ class TurnReader:
         if data:
             yield TextDelta(data)
 
-    def _take_call(self, call: ToolCall) -> None:
+    def _take_call(self, call: ToolCall, written: str) -> None:
         if len(self.calls) >= self._given:
             if any(call.canonical == one.canonical for one in self.calls):
                 self.is_repeated = True
                 return
             self._validator.check(call)
         self.calls.append(call)
+        self.written.append(written)
 
 
 class TextTokens:

@@ -87,6 +87,9 @@ class Format:
     trained_on_choices: bool = False
     #: Whether values that take a computation (what day is tomorrow?) are read from the request, not left to the model.
     reads_values: bool = False
+    #: Whether models of the family read and write parameters by name, not in the order of the schema, which their answers
+    #: would depend on. Finished calls have the schema's order all the same.
+    sorts_parameters: bool = False
     #: The languages of requests that models of the family read, by their names in English; none where they read any.
     languages: tuple[str, ...] = ()
     #: The most functions that models of the family tell apart; None where there is no such number. Of more, those that

@@ -283,6 +283,7 @@ FORMAT = Format(
     priority=1,
     trained_on_choices=True,
     reads_values=True,
+    sorts_parameters=True,
     languages=("English", "French", "German", "Spanish"),
     most_tools=64,
 )
