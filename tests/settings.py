@@ -41,7 +41,7 @@ def prefix_ids(caller: Caller) -> list[int]:
     generator = caller.generator
     assert isinstance(generator, LocalGenerator)
     controls = frozenset(generator.vocabulary.controls)
-    return prompt_ids(caller, generator.format.prefix(caller.tools, controls))
+    return prompt_ids(caller, generator.format.prefix(generator.as_read(caller.tools), controls))
 
 
 def shortest_call(caller: Caller) -> int:

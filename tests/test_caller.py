@@ -28,6 +28,8 @@ from callmemaybe.errors import (
     VocabularyError,
 )
 from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.parameter_order import SortedTools, in_order_of
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.retrieval import CHOSEN_TOOLS, ToolIndex
 from callmemaybe.tools import ToolCall, ToolSpec, tool
@@ -496,11 +498,13 @@ def test_a_seed_repeats_whatever_was_asked_before() -> None:
 def test_prompts_are_tokenised_as_the_tokenizer_does(form: str, vocab: Vocabulary) -> None:
     """Prefix and request, encoded apart, are the ids of the whole text between control tokens."""
     made = caller(form, vocab, 0)
-    controls = frozenset(vocab.controls)
+    generator, controls = made.generator, frozenset(vocab.controls)
+    assert isinstance(generator, LocalGenerator)
+    tools = generator.as_read(made.tools)
     for text in ("", "\n x", "ünï  \n"):
         messages = [{"role": "user", "content": text}]
-        whole = prompt_ids(made, made.generator.format.prompt(messages, made.tools, controls))
-        request = prompt_ids(made, made.generator.format.request(messages, made.tools, controls))
+        whole = prompt_ids(made, generator.format.prompt(messages, tools, controls))
+        request = prompt_ids(made, generator.format.request(messages, tools, controls))
         assert prefix_ids(made) + request == whole
 
 
@@ -545,7 +549,10 @@ def test_arguments_are_scored_by_their_values(name: str, options: dict[str, Any]
     tool = ToolSpec("f", parameters=schema)
     said = '{"text": "axb", "n": 77, "on": true, "some": ["x", "b"]}'
     call = ToolCall("f", said, id="c" * (form.id_length or 0))
-    script = writing(vocab, form.render([call], tools=[tool]), {"x": 0.25, "7": 0.5})
+    (read,) = SortedTools().of([tool]) if form.sorts_parameters else [tool]
+    script = writing(
+        vocab, form.render([in_order_of(call, read)], tools=[read]), {"x": 0.25, "7": 0.5}
+    )
     outcome = caller(
         name, vocab, script, [tool], call_logprobs=True, max_tokens=400, **options
     ).call("?")

@@ -97,6 +97,8 @@ def test_values_stay_as_they_were_written() -> None:
     }
     text = r'{"a":{"n":1,"m":"\u00e9\""},"p":{"x":[{"x":[],"y":1.0}],"y":-0.50},"z":1e5}'
     found = in_order_of(ToolCall("f", text), ToolSpec("f", parameters=schema))
+    spaced = " " + text.replace(":", " : ").replace(",", "\n,\t").replace("[]", "[ ]") + "\n"
+    assert in_order_of(ToolCall("f", spaced), ToolSpec("f", parameters=schema)) == found
     assert found.arguments == (
         r'{"z":1e5,"p":{"y":-0.50,"x":[{"y":1.0,"x":[]}]},"a":{"n":1,"m":"\u00e9\""}}'
     )

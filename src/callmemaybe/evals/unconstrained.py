@@ -72,7 +72,9 @@ class UnconstrainedGenerator:
     @cached_property
     def _prefix(self) -> Session:
         session = self._model.open()
-        ids = self._encode(self._generator.format.prefix(self._tools, self._controls))
+        ids = self._encode(
+            self._generator.format.prefix(self._generator.as_read(self._tools), self._controls)
+        )
         if ids:
             session.feed(ids, keep=0)
         return session

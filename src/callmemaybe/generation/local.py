@@ -163,7 +163,7 @@ class LocalGenerator(TurnGenerator):
     ) -> TurnStream:
         """Return the next turn of a conversation; see :meth:`TurnGenerator.stream`."""
         started = self._clock()
-        given, tools = tools, self._inner(tools)
+        given, tools = tools, self.as_read(tools)
         pictures = PicturesInMessages(messages) if self.reads_images else None
         marked = messages if pictures is None else pictures.marked
         messages = plain_messages(messages if pictures is None else pictures.texts)
@@ -212,7 +212,7 @@ class LocalGenerator(TurnGenerator):
         """Return the turn that answers one request with one call; see :meth:`TurnGenerator.stream_call`."""
         check_text(prompt)
         started = self._clock()
-        given, tools = tools, self._inner(tools)
+        given, tools = tools, self.as_read(tools)
         config = decoding.over(self.decoding) if decoding else self.decoding
         messages = [{"role": "user", "content": prompt}]
         shared = self._shared_constraint(tools, spec, config)
@@ -243,7 +243,7 @@ class LocalGenerator(TurnGenerator):
 
     def prepare(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> None:
         """Compile the constraint for single requests with these tools, and raise what is wrong with it."""
-        tools = self._inner(tools)
+        tools = self.as_read(tools)
         shared = self._shared_constraint(tools, spec, self.decoding)
         self._prefix(tools)
         check_budget(shared.matcher.least_remaining, self.decoding.budget, is_bound=True)
@@ -266,7 +266,7 @@ class LocalGenerator(TurnGenerator):
         spec: OutputSpec | None = None,
     ) -> list[int]:
         """Return the tokens that the model reads in front of a turn."""
-        inner = self._inner(tools)
+        inner = self.as_read(tools)
         return self._prompt_ids(plain_messages(messages), inner, spec or OutputSpec())
 
     # -- one turn ---------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class LocalGenerator(TurnGenerator):
         reader = TurnReader(
             self.format, constraint.tools, constraint.validator, self._controls,
             spec=spec, stops=config.stop or (), barred=constraint.barred,
-            given=[one for one in given if self._inner([one])[0] is not one],
+            given=[one for one in given if self.as_read([one])[0] is not one],
         )  # fmt: skip
         steps: list[Step] = []
         if is_single:
@@ -538,7 +538,7 @@ class LocalGenerator(TurnGenerator):
 
     # -- the order of parameters --------------------------------------------------------------------
 
-    def _inner(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    def as_read(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         """Return the tools as the model reads and writes them."""
         return self._sorted_tools.of(tools) if self.format.sorts_parameters else tools
 

@@ -59,7 +59,7 @@ def sorted_schema(schema: Any) -> Any:
     """Return a JSON Schema with all properties by name; itself where they are so already."""
     if not isinstance(schema, Mapping):
         return schema
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _OF_SCHEMAS and isinstance(value, Mapping):
             names = sorted(value, key=str) if key == "properties" else list(value)
@@ -78,13 +78,14 @@ def sorted_schema(schema: Any) -> Any:
 
 
 def in_order_of(call: ToolCall, tool: ToolSpec) -> ToolCall:
-    """Return a call with its arguments in the order of the tool's schema, each written as it was.
+    """Return a call with its arguments in the order of the tool's schema, in compact JSON, each value written as it was.
 
-    ``call.arguments`` is compact JSON. One that is nested too deep to be checked is left as it is.
+    One that is nested too deep to be checked is left as it is.
     """
     if is_deeper(call.arguments, CHECKED_DEPTH):
         return call
-    text, _ = _Reordering(call.arguments, tool.parameters).value(0, tool.parameters)
+    whole = _Reordering(call.arguments.strip(), tool.parameters)
+    text, _ = whole.value(0, tool.parameters)
     return call if text == call.arguments else replace(call, arguments=text)
 
 
@@ -101,26 +102,37 @@ class _Reordering:
         if text[at] == "{":
             names = self._properties(schema)
             members: list[tuple[str, str]] = []
-            end = at + 1
+            end = self._skip(at + 1)
             while text[end] != "}":
-                key, colon = _DECODER.raw_decode(text, end)
-                value, after = self.value(colon + 1, names.get(key))
-                members.append((key, f"{text[end:colon]}:{value}"))
-                end = after + (text[after] == ",")
+                key, after = _DECODER.raw_decode(text, end)
+                value, rest = self.value(self._skip(self._skip(after) + 1), names.get(key))
+                members.append((key, f"{text[end:after]}:{value}"))
+                end = self._next(rest)
             place = {name: index for index, name in enumerate(names)}
             members.sort(key=lambda member: place.get(member[0], len(place)))
             return f"{{{','.join(written for _, written in members)}}}", end + 1
         if text[at] == "[":
             items = schema.get("items") if isinstance(schema, Mapping) else None
             values: list[str] = []
-            end = at + 1
+            end = self._skip(at + 1)
             while text[end] != "]":
-                value, end = self.value(end, items)
+                value, rest = self.value(end, items)
                 values.append(value)
-                end += text[end] == ","
+                end = self._next(rest)
             return f"[{','.join(values)}]", end + 1
         _, end = _DECODER.raw_decode(text, at)
         return text[at:end], end
+
+    def _skip(self, at: int) -> int:
+        """Return where what is not space begins, from ``at`` on."""
+        while self.text[at] in " \t\r\n":
+            at += 1
+        return at
+
+    def _next(self, at: int) -> int:
+        """Return where the next member or the closing bracket is, behind a value that ends at ``at``."""
+        at = self._skip(at)
+        return self._skip(at + 1) if self.text[at] == "," else at
 
     def _properties(self, schema: Any, depth: int = 0) -> dict[str, Any]:
         """Return the properties of a schema and of those that it is made of, in their order."""
