@@ -189,6 +189,15 @@ def test_the_same_tool_is_sorted_once() -> None:
     assert tools.of([by_name])[0] is by_name
 
 
+def test_a_schema_that_is_too_deep_is_left_to_who_compiles_it() -> None:
+    """Sorting is no place to fail."""
+    schema: dict[str, Any] = {}
+    for _ in range(5000):
+        schema = {"type": "object", "properties": {"b": schema, "a": {}}}
+    tool = ToolSpec("f", parameters=schema)
+    assert SortedTools().of([tool])[0] is tool
+
+
 def test_shown_tools_are_those_that_were_given() -> None:
     """Of equal lists with other orders of parameters, each request is shown its own."""
     others = [ToolSpec(f"other_{n}", f"Thing {n}") for n in range(20)]

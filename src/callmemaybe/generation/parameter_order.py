@@ -47,7 +47,10 @@ class SortedTools:
         known = self._kept.get(id(tool))
         if known is not None and known[0] is tool:
             return known[1]
-        schema = sorted_schema(tool.parameters)
+        try:
+            schema = sorted_schema(tool.parameters)
+        except RecursionError:  # whoever compiles it says what is wrong with it
+            schema = tool.parameters
         found = tool if schema is tool.parameters else replace(tool, parameters=schema)
         self._kept[id(tool)] = tool, found
         if len(self._kept) > KEPT_TOOLS:
