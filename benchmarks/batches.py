@@ -117,7 +117,7 @@ def descendants(root: int) -> list[int]:
     """Return a process and all that it started, directly or not."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, IndexError, ValueError):
             fields = path.read_text("utf-8").rpartition(")")[2].split()
             parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
     found = [root]
