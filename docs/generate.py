@@ -182,7 +182,7 @@ def suites() -> str:
     parts += ["\n## Valid and refused\n\n"]
     files = [(f"`{name}`", str(n)) for name, n in lost.most_common()]
     parts += [_table(("file", "cases"), files) if files else "None.\n"]
-    return "".join([*parts, *_peers()])
+    return "".join([*parts, *_peers(), measured("fuzz", "fuzz"), measured("mutants", "mutants")])
 
 
 PEERS = """

@@ -24,6 +24,7 @@ from callmemaybe.grammar.nodes import (
     lit,
     many,
     opt,
+    repeat,
     seq,
     some,
     words_then,
@@ -150,6 +151,28 @@ def test_no_pass_is_wasted(seed: int, pieced: bool) -> None:
     total = 3 + sum(len(step.ids) for step in steps)
     assert made.stats.fed == total - unfed
     assert model.counter.feeds >= made.stats.passes
+
+
+def test_drafts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is fed ahead is told apart from what must be fed: the logits that a pass keeps beyond the first."""
+
+    class Sevens:
+        def guess(self, *_: object) -> bytes:
+            return b"77"
+
+    digits = compile_grammar(Grammar(lexeme(repeat(byte_range(48, 57), 9, 9))))
+    made, _ = decoder(BYTES, 5, digits, drafter=Sevens())
+    kept = []
+    feed = made.session.feed
+
+    def spied(ids: list[int], *, keep: int = 1) -> object:
+        kept.append(keep)
+        return feed(ids, keep=keep)
+
+    monkeypatch.setattr(made.session, "feed", spied)
+    run(made)
+    assert made.stats.passes == len(kept)
+    assert made.stats.drafted == sum(keep - 1 for keep in kept) > 0
 
 
 def test_forced_tokens_ride_along() -> None:
