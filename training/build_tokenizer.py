@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from callmemaybe.tuning.rendering import escape, to_json, tool_text
 from training.data import tokenizer, wordnet_vectors
-from training.data.rendering import escape, to_json, tool_text
 from training.files import atomic_write
 from training.recipe import Recipe, from_arguments
 

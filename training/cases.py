@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning.rendering import to_json
 from training import recipe as recipes
 from training.data.mixture import Block, BlockMaker, Pair
-from training.data.rendering import to_json
 from training.data.similarity import SMALL, stem_set
 from training.recipe import Recipe
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
+from callmemaybe.tuning import token_forms
+from callmemaybe.tuning.network.model import Nano, NanoConfig
+from callmemaybe.tuning.packing import Encoder
 from training.data import tokenizer as tokenizers
-from training.data.packing import Encoder
 from training.files import atomic_write
 from training.nn.growth import grow_momenta, grow_weights
-from training.nn.model import Nano, NanoConfig
 from training.nn.word_vectors import load_word_vectors
 from training.optim.muon import build_optimizers
 from training.recipe import Recipe
@@ -27,7 +28,7 @@ OF_RECIPE = ("full", "weight_decay")  # settings of an optimizer that the recipe
 def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:
     """A new network over the recipe's tokenizer."""
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     sizes = {name: size for name, size in recipe.table["model"].items() if name not in OF_WORDS}
     config = NanoConfig(len(bases), **sizes)
     vectors, whole = load_word_vectors(recipe, tokenizer, config.lexicon)

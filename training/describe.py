@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from callmemaybe.tuning.rendering import to_json, tool_text
 from training import recipe as recipes
 from training.data.mixture import BlockMaker
-from training.data.rendering import to_json, tool_text
 from training.data.requests import draw_request
 from training.data.statistics import count_drawn, count_written, table
 from training.data.variants import BlockStyle, draw_variant

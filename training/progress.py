@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
+from callmemaybe.tuning.packing import TokenBatch
 from training.checkpoint import TrainingState
-from training.data.packing import TokenBatch
 from training.optim.data_parallel import ProcessGroup
 from training.optim.schedule import Schedule
 

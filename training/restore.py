@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import re
 import shutil
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,137 +18,24 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from onnx import NodeProto, numpy_helper
 from torch import Tensor
 
+from callmemaybe.tuning.graph_weights import floats, split_fused
+from callmemaybe.tuning.network.model import Nano
+from callmemaybe.tuning.packing import Encoder
 from training import checkpoint
 from training import recipe as recipes
 from training.checkpoint import new_model
 from training.data import tokenizer as tokenizers
 from training.data import wordnet_vectors
-from training.data.packing import Encoder
-from training.data.rendering import CONTROL_TOKENS
-from training.export.cached_network import CachedNano
-from training.export.onnx_graph import trace
+from training.export.weight_places import graph_sizes, named_places
 from training.nn import word_vectors
-from training.nn.model import Nano
 from training.optim.muon import build_optimizers
 from training.recipe import RELEASE, Recipe
 
 Array = NDArray[Any]
-CODES = ".codes"
-UNNAMED = re.compile(r"onnx::(\w+)_(\d+)")  # how the exporter calls a weight without a name
 OF_TRAINING = ("meant.", "find.")  # weights that only training asks
 MADE_ANEW = ("lexicon", "base", "form", "bare", "wholes.")  # tables of the run's files
-
-
-def nodes_of(graph: onnx.GraphProto) -> Iterator[NodeProto]:
-    """All nodes, those of branches too."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from nodes_of(attribute.g)
-
-
-def floats(graph: onnx.GraphProto) -> dict[str, Array]:
-    """The constants of a graph that `graph.Quantizer` wrote, by the names they had before."""
-    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    nodes = list(nodes_of(graph))
-    makers = {output: node for node in nodes for output in node.output}
-    found = {}
-    for name, value in held.items():
-        if not name.endswith(CODES):
-            found[name] = value
-            continue
-        bare = name.removesuffix(CODES)
-        reader = next(node for node in nodes if name in node.input)
-        if reader.op_type == "MatMulIntegerToFloat":
-            scale = held[reader.input[3]]
-            if reader.input[2] == "q8.one":
-                found[bare] = value * scale * np.float32(127)
-            else:  # rounded by columns: the norm's gains took what the weight brought
-                norm = makers[makers[reader.input[0]].input[0]]
-                gains = next(held[each] for each in norm.input if each.endswith("q8.gains"))
-                found[bare] = value * scale * gains[:, None]
-        else:
-            found[bare] = value * held[f"{bare}.scales"]
-    return found
-
-
-def places(model: Nano, graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
-    """Where a graph of floats keeps each weight of `model`, and whether transposed.
-
-    The exporter names weights by number; a weight is known by its value.
-    """
-    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    found = {}
-    for name, weight in model.named_parameters():
-        value = weight.detach().numpy()
-        for other, kept in held.items():
-            if kept.dtype != value.dtype or kept.size != value.size:
-                continue
-            if np.array_equal(kept.ravel(), value.ravel()):
-                found[name] = other, False
-            elif np.array_equal(kept.ravel(), value.T.ravel()):
-                found[name] = other, True
-    return found
-
-
-def split_fused(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
-    """What `CachedNano` put together, apart again; weights of norms stay where they were multiplied in."""
-    s = model.shape
-    ones = np.ones(s.width, np.float32)
-    found: dict[str, Array] = {"final.weight": ones}
-    sizes = np.cumsum([s.heads * s.head, s.kv_heads * s.head])
-    for number in range(s.layers + s.deep):
-        parts = np.split(held[f"fused.{2 * number}"].T, sizes)
-        parts += np.split(held[f"fused.{2 * number + 1}"].T, 2)
-        gains = held[f"gains.{number}"][:, 0]
-        own = dict(zip(("q", "k", "v", "gate", "up"), parts, strict=True))
-        own |= {"before": ones, "after": ones, "k_gain": gains[s.heads]}
-        own["q_gain"] = gains[0] * np.float32(s.head**0.5)
-        found |= {f"layers.{number}.{name}.weight": value for name, value in own.items()}
-    gate, form = np.split(held["gate"].T, [model.pointer.gate.out_features])
-    gate_bias, form_bias = np.split(held["gate_bias"], [len(gate)])
-    found |= {"pointer.gate.weight": gate, "pointer.gate.bias": gate_bias}
-    found |= {"pointer.to_form.weight": form, "pointer.to_form.bias": form_bias}
-    found |= {"pointer.to_base.weight": held["to_base"].T, "pointer.q.weight": held["ask"].T}
-    found["pointer.scale"] = held["base_scale"] * np.float32(16)
-    back = np.split(held["back"].T, len(model.back), 1)
-    return found | {f"back.{number}.weight": each for number, each in enumerate(back)}
-
-
-def numbered_alike(graph: onnx.GraphProto, held: Mapping[str, Array]) -> dict[str, str]:
-    """What `held` calls the unnamed weights of a graph: those that the same operation reads, in their order.
-
-    Their numbers change with every operation that is added before them. Raises ValueError if `held` is of another
-    network.
-    """
-    table = held["table"].size
-    here: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    there: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    sizes = {each.name: math.prod(each.dims) for each in graph.initializer}
-    # The table of words, turned round, is kept once.
-    named = [name for name, size in sizes.items() if size != table or not UNNAMED.fullmatch(name)]
-    for names, by_operation in ((named, here), (held, there)):
-        for name in names:
-            if match := UNNAMED.fullmatch(name):
-                by_operation[match[1]].append((int(match[2]), name))
-    found = {}
-    for operation, numbered in here.items():
-        others = sorted(there[operation])
-        if len(others) == len(numbered):
-            pairs = zip(sorted(numbered), others, strict=True)
-            found |= {name: other for (_, name), (_, other) in pairs}
-    same = {name: found.get(name, name) for name in named}
-    if len(here["MatMul"]) != len(there["MatMul"]) or any(
-        held[other].size != sizes[name]
-        for name, other in same.items()
-        if other in held and (name in found or not UNNAMED.fullmatch(name)) and "wholes" not in name
-    ):
-        raise ValueError("the graph is of another network: check out the commit its manifest names")
-    return found
 
 
 def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[str, Tensor]:
@@ -159,18 +43,10 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
 
     Raises ValueError if it is of another network. `model` is overwritten with numbers at random.
     """
-    torch.manual_seed(0)
-    for weight in model.parameters():
-        torch.nn.init.normal_(weight)
-    controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    step = CachedNano(model.float(), controls, encoder.text("\n")[0])
-    graph = trace(step).graph
-    known_as = numbered_alike(graph, held)
-    found = split_fused(model, held)
-    for name, (other, turned) in places(model, graph).items():
-        if name not in found:
-            value = held[known_as.get(other, other)]
-            found[name] = value.T if turned else value
+    named = named_places(model, encoder, held)
+    found = split_fused(graph_sizes(model.shape), held)
+    for name, (place, turned) in named.items():
+        found[name] = held[place].T if turned else held[place]
     known = model.lexicon.numpy() @ found["meaning.weight"].T
     found["embedding"] = held["table"] - known
     state = model.state_dict()

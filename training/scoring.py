@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from callmemaybe.tuning.network.batch_tensors import to_tensors
+from callmemaybe.tuning.network.model import Nano
+from callmemaybe.tuning.network.precision import compute_dtype
+from callmemaybe.tuning.network.scoring import likeliest
+from callmemaybe.tuning.packing import Encoder, TokenBatch, stack
 from training.checkpoint import TrainingState, new_model
 from training.data.foreign import SHARES
 from training.data.mixture import BlockMaker
-from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_row, stack
+from training.data.packing import BatchLimits, draw_row
 from training.files import atomic_write
-from training.nn.batch_tensors import to_tensors
 from training.nn.growth import grow_weights
-from training.nn.model import BatchTensors, Nano
-from training.nn.precision import compute_dtype
 from training.progress import log
 from training.recipe import Recipe
 
@@ -42,21 +43,6 @@ def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> lis
         )
         for _ in range(-(-cases // per_batch))
     ]
-
-
-@torch.no_grad()
-def likeliest(model: Nano, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
-    """The likeliest next token after each graded place, without a grammar. int64 [G]."""
-    base, form, copy, ids = model.mixture_parts(x, own, p)
-    size = len(model.base)
-    best = torch.empty(len(base), dtype=torch.int64, device=base.device)
-    for start in range(0, len(base), 64):
-        part = slice(start, start + 64)
-        all_tokens = (base[part][:, model.base] + form[part][:, model.form]).exp()
-        all_tokens.scatter_add_(1, ids[part], copy[part, 0].sum(1))
-        all_tokens.scatter_add_(1, model.bare[ids[part]], copy[part, 1].sum(1))
-        best[part] = all_tokens[:, :size].argmax(-1)
-    return best
 
 
 def count(

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import torch
 
+from callmemaybe.tuning.network.loss import compute_loss
+from callmemaybe.tuning.packing import TokenBatch
 from training import build_tokenizer
 from training import recipe as recipes
 from training.checkpoint import FILE, TrainingState, new_model
-from training.data.packing import BatchLimits, TokenBatch
+from training.data.packing import BatchLimits
 from training.data.prefetch import Prefetch
-from training.nn.loss import compute_loss
 from training.optim.allocator import release_memory
 from training.optim.data_parallel import ProcessGroup, run_in_parallel
 from training.optim.schedule import Schedule

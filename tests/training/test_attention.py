@@ -9,10 +9,11 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np  # noqa: E402
 
+from callmemaybe.tuning.network.attention import SegmentAttention, VoteAttention, by_head  # noqa: E402
+from callmemaybe.tuning.network.batch_tensors import to_tensors  # noqa: E402
+from callmemaybe.tuning.packing import Encoder, TokenBatch  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_batch  # noqa: E402
-from training.nn.attention import SegmentAttention, VoteAttention, by_head  # noqa: E402
-from training.nn.batch_tensors import to_tensors  # noqa: E402
+from training.data.packing import BatchLimits, draw_batch  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 HEADS, KV, HEAD = 4, 2, 8

@@ -11,14 +11,16 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np  # noqa: E402
 
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network import whole_words  # noqa: E402
+from callmemaybe.tuning.network.batch_tensors import to_tensors  # noqa: E402
+from callmemaybe.tuning.network.model import Nano, NanoConfig  # noqa: E402
+from callmemaybe.tuning.packing import Encoder  # noqa: E402
+from callmemaybe.tuning.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
-from training.data.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa: E402
+from training.data.packing import BatchLimits, draw_batch  # noqa: E402
 from training.export import onnx_graph  # noqa: E402
 from training.export.cached_network import CachedNano, caches  # noqa: E402
-from training.nn import whole_words  # noqa: E402
-from training.nn.batch_tensors import to_tensors  # noqa: E402
-from training.nn.model import Nano, NanoConfig  # noqa: E402
 from training.nn.word_vectors import documents  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
@@ -30,7 +32,7 @@ RECIPE = load(ROOT / "training/runs/nano-2.toml")
 def scene():
     """A random network in float32, a tool list with requests, and the network's own answers."""
     tokenizer = tokenizers.load(TOKENIZER)
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     torch.manual_seed(0)
     shape = NanoConfig(
         len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8

@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
+from callmemaybe.tuning.rendering import to_json
 from callmemaybe.wire.enum_glosses import listed_values
 from training import recipe as recipes
 from training.data.generators import association_tasks, slots, synthetic
 from training.data.generators.boolean_parameters import draw_features, phrase_state, slot
 from training.data.mixture import GREETINGS, Block, BlockMaker, Mix, OfferedTool, Sources
 from training.data.openings import NO_VERB, SYNONYMS, reword
-from training.data.rendering import to_json
 from training.data.requests import draw_request, expand, with_article
 from training.data.scenes import draw_scene, read_scenes
 from training.data.scenes import read_file as read_scene_file

@@ -7,10 +7,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network.batch_tensors import moved, to_tensors  # noqa: E402
+from callmemaybe.tuning.network.model import Nano, NanoConfig  # noqa: E402
+from callmemaybe.tuning.packing import Encoder  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
-from training.nn.batch_tensors import moved, to_tensors  # noqa: E402
-from training.nn.model import Nano, NanoConfig  # noqa: E402
+from training.data.packing import BatchLimits, draw_batch  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 ELSEWHERE = torch.device("meta")  # computes shapes, and refuses what lies on another device
@@ -24,7 +26,7 @@ def test_a_step_of_training_stays_on_one_device(monkeypatch: pytest.MonkeyPatch)
     batch = draw_batch(
         recipe.maker("function"), Encoder(tokenizer), "gpu", BatchLimits(1, 4, 150, 280)
     )
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     shape = NanoConfig(
         len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8
     )

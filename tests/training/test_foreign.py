@@ -10,19 +10,20 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
-from training import recipe as recipes  # noqa: E402
-from training.data import foreign, foreign_words  # noqa: E402
-from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.generators import language_slots  # noqa: E402
-from training.data.mixture import BlockMaker, BlockStyle  # noqa: E402
-from training.data.rendering import (  # noqa: E402
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network import whole_words  # noqa: E402
+from callmemaybe.tuning.rendering import (  # noqa: E402
     NOW,
     SAID,
     SaidValues,
     ToolSpec,
     holds,
 )
-from training.nn import whole_words  # noqa: E402
+from training import recipe as recipes  # noqa: E402
+from training.data import foreign, foreign_words  # noqa: E402
+from training.data import tokenizer as tokenizers  # noqa: E402
+from training.data.generators import language_slots  # noqa: E402
+from training.data.mixture import BlockMaker, BlockStyle  # noqa: E402
 
 RECIPE = recipes.load(recipes.DEFAULT)
 TOKENIZER = tokenizers.load(recipes.RELEASE / "tokenizer.json")
@@ -101,7 +102,7 @@ def test_words_of_other_languages_are_found_by_their_pieces() -> None:
     words = ("réserver", "éteins", "éclairage", "öffnen", "mañana", "schließen")
     pieces = whole_words.foreign_pieces(TOKENIZER, words)
     assert list(pieces) == list(words)
-    bases, base, form, _ = tokenizers.forms(TOKENIZER)
+    bases, base, form, _ = token_forms.forms(TOKENIZER)
     rows = torch.arange(1.0, len(words) + 1)[:, None].numpy()
     table = whole_words.WholeWords(bases, [whole_words.key(each) for each in pieces.values()], rows)
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.nn.model import Nano, NanoConfig  # noqa: E402
+from callmemaybe.tuning.network.model import Nano, NanoConfig  # noqa: E402
 
 BASES = 400
 

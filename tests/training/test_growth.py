@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 
 from torch import nn  # noqa: E402
 
+from callmemaybe.tuning.network.model import Layer, NanoConfig  # noqa: E402
 from training.nn.growth import grow_momenta, grow_weights, pad_to_size  # noqa: E402
-from training.nn.model import Layer, NanoConfig  # noqa: E402
 from training.optim.muon import Muon  # noqa: E402
 
 

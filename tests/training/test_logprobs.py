@@ -7,11 +7,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network.batch_tensors import to_tensors  # noqa: E402
+from callmemaybe.tuning.network.logprobs import ChosenLogprob, match_length  # noqa: E402
+from callmemaybe.tuning.network.model import Nano, NanoConfig  # noqa: E402
+from callmemaybe.tuning.packing import Encoder  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
-from training.nn.batch_tensors import to_tensors  # noqa: E402
-from training.nn.logprobs import ChosenLogprob, match_length  # noqa: E402
-from training.nn.model import Nano, NanoConfig  # noqa: E402
+from training.data.packing import BatchLimits, draw_batch  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 
@@ -44,7 +46,7 @@ def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
     batch = draw_batch(
         recipe.maker("function"), Encoder(tokenizer), "loss", BatchLimits(1, 6, 150, 280)
     )
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     torch.manual_seed(0)
     shape = NanoConfig(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
@@ -74,7 +76,7 @@ def test_a_copy_goes_on_where_it_began() -> None:
     batch = draw_batch(
         recipe.maker("function"), Encoder(tokenizer), "begun", BatchLimits(1, 6, 150, 280)
     )
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     torch.manual_seed(0)
     shape = NanoConfig(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)

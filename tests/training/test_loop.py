@@ -16,10 +16,10 @@ pytest.importorskip("torch", reason="training needs PyTorch (make train installs
 import torch
 from torch.nn import functional
 
+from callmemaybe.tuning.network.loss import as_drawn
 from training import checkpoint, progress, scoring, train
 from training.data import prefetch
 from training.data.packing import BatchLimits
-from training.nn.loss import as_drawn
 from training.recipe import ROOT
 
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.nn.norms import EPSILON, RMSNormFunction, RotaryNormFunction, rotations  # noqa: E402
+from callmemaybe.tuning.network.norms import EPSILON, RMSNormFunction, RotaryNormFunction, rotations  # noqa: E402
 
 
 def drawn(*shape: int) -> torch.Tensor:

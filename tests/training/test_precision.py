@@ -8,8 +8,8 @@ pytest.importorskip("torch", reason="training needs PyTorch")
 
 import torch
 
-from training.nn.batch_tensors import added
-from training.nn.precision import compute_dtype
+from callmemaybe.tuning.network.batch_tensors import added
+from callmemaybe.tuning.network.precision import compute_dtype
 
 
 def test_numbers_of_half_the_width_are_for_devices_that_multiply_them() -> None:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire.formats import nano
-from callmemaybe.wire.said_values import SaidValues
-from training.data import rendering
-from training.data.rendering import (
+from callmemaybe.tuning import rendering
+from callmemaybe.tuning.rendering import (
     ChoiceKind,
     NumberText,
     completion,
@@ -23,6 +21,8 @@ from training.data.rendering import (
     tool_text,
     type_text,
 )
+from callmemaybe.wire.formats import nano
+from callmemaybe.wire.said_values import SaidValues
 from training.data.requests import draw_request
 from training.data.tasks import read_tasks
 from training.data.variants import BlockStyle, draw_variant

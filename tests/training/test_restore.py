@@ -14,14 +14,15 @@ pytest.importorskip("scipy", reason="training needs scipy")
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network import whole_words  # noqa: E402
+from callmemaybe.tuning.network.model import Nano, NanoConfig  # noqa: E402
+from callmemaybe.tuning.packing import Encoder  # noqa: E402
+from callmemaybe.tuning.rendering import CONTROL_TOKENS  # noqa: E402
 from training import recipe, restore  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import Encoder  # noqa: E402
-from training.data.rendering import CONTROL_TOKENS  # noqa: E402
 from training.export import onnx_graph  # noqa: E402
 from training.export.cached_network import CachedNano  # noqa: E402
-from training.nn import whole_words  # noqa: E402
-from training.nn.model import Nano, NanoConfig  # noqa: E402
 
 TOKENIZER = recipe.ROOT / "src/callmemaybe/data/nano/tokenizer.json"
 WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
@@ -30,7 +31,7 @@ WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
 def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     """A small network of random weights."""
     tokenizer = tokenizers.load(TOKENIZER)
-    bases, *tables = tokenizers.forms(tokenizer)
+    bases, *tables = token_forms.forms(tokenizer)
     torch.manual_seed(seed)
     shape = NanoConfig(
         len(bases), deep=deep, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64

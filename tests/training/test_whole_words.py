@@ -11,13 +11,14 @@ import numpy as np  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+from callmemaybe.tuning import token_forms  # noqa: E402
+from callmemaybe.tuning.network import whole_words  # noqa: E402
 from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data import wordnet_vectors  # noqa: E402
-from training.nn import whole_words  # noqa: E402
 from training.recipe import ROOT  # noqa: E402
 
 TOKENIZER = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
-BASES, BASE, FORM, _ = tokenizers.forms(TOKENIZER)
+BASES, BASE, FORM, _ = token_forms.forms(TOKENIZER)
 WORDS = ("lessons", "pupil", "homework", "queue", "archive", "weekday", "owe", "dishwasher")
 
 

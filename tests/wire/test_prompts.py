@@ -12,9 +12,9 @@ from callmemaybe.errors import InputError, ModelError
 from callmemaybe.generation.config import TEMPLATES
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolSpec
+from callmemaybe.tuning import rendering
 from callmemaybe.wire import PromptPart, formats
 from callmemaybe.wire.prompt import ChatTemplate, split_controls
-from training.data import rendering
 
 CHATML = frozenset(
     ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>")

@@ -24,9 +24,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning.rendering import NOW, SAID, SaidValues, ToolSpec, has_readable, holds
 from training.data.generators import language_slots, slots
 from training.data.generators.slots import Slot
-from training.data.rendering import NOW, SAID, SaidValues, ToolSpec, has_readable, holds
 from training.data.requests import Filling, arrange, expand, misspell
 from training.data.tasks import TaskFunction, TaskParameter, check, split
 from training.data.variants import Variant

@@ -8,6 +8,8 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning import packing
+from callmemaybe.tuning.packing import Pair
 from training.data import dialogues, foreign, natural, seal_tools
 from training.data.generators import confusable_tools, synthetic
 from training.data.generators.extra_parameters import with_extra_parameter
@@ -25,7 +27,6 @@ from training.data.similarity import (
 from training.data.tasks import TaskFunction
 from training.data.variants import BlockStyle, Variant, draw_variant
 
-Calls = list[tuple[int, dict[str, Any]]]
 CHAT = """hello there|how are you today?|tell me a joke|who won the match last night?|thanks a lot!|good morning
 what is the meaning of life?|you are so helpful|I am bored|never mind|what can you do?|sing me a song
 who was the first emperor of Rome?|why is the sky blue?|I had a long day at work|that was great, thank you
@@ -108,21 +109,10 @@ class OfferedTool:
         return f"{self.tool['name']} {self.tool.get('description', '')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A request and the calls it means (none: nothing fits)."""
-
-    prompt: str
-    calls: Calls
-    tag: str = ""
-
-
 @dataclass(slots=True)
-class Block:
+class Block(packing.Block):
     """A tool list and pairs."""
 
-    tools: list[dict[str, Any]]
-    kind: str
     pairs: list[Pair] = field(default_factory=list)
     others: list[OfferedTool] = field(
         default_factory=list

@@ -5,8 +5,9 @@ from __future__ import annotations
 import queue
 import threading
 
+from callmemaybe.tuning.packing import Encoder, TokenBatch
 from training.data.mixture import BlockMaker
-from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_batch
+from training.data.packing import BatchLimits, draw_batch
 
 AHEAD = 4  # batches
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning.rendering import NumberText
 from training.data.dialogues import spelled
 from training.data.natural import EVERY, is_held_out
-from training.data.rendering import NumberText
 
 MOST = 4  # calls that one answer may hold
 __all__ = ["EVERY", "SealRequest", "SealTools", "dress", "load", "part_of"]

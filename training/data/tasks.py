@@ -28,8 +28,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning.rendering import NumberText
 from training.data.generators import domain_slots, slots
-from training.data.rendering import NumberText
 
 slots.GENERATORS.update(domain_slots.MORE)
 TASKS = Path(__file__).parent / "sources" / "tasks"

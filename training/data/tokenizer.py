@@ -16,16 +16,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 import regex
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from training.data.rendering import CONTROL_TOKENS
+from callmemaybe.tuning.rendering import CONTROL_TOKENS
+from callmemaybe.tuning.token_forms import SPACE
 
 PATTERN = r" ?(?:\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|[\p{Lt}\p{Lm}\p{Lo}]+)|\s|[^\s\p{L}]|\p{L}"
-SPACE = "Ġ"  # how byte-level BPE writes a space
-LOWER, CAPITAL, UPPER = range(3)
-FORMS = 6  # case + 3 * space
 
 
 def words(texts: Iterable[str]) -> Counter[str]:
@@ -98,38 +95,6 @@ def first_pieces(merges: list[tuple[str, str]], counts: Mapping[str, int]) -> se
         if word.isascii() and word.isalpha():
             found[plain.encode(word.lower()).tokens[0]] += count
     return {piece for piece, count in found.items() if count >= 2}
-
-
-def forms(tokenizer: Tokenizer) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
-    """Return bases (text), and int64[size] tables: base and form of each token, token without space.
-
-    Control tokens and bytes are bases of their own.
-    """
-    vocabulary = tokenizer.get_vocab()
-    size = max(vocabulary.values()) + 1
-    bases: dict[str, int] = {}
-    base, form = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    bare = np.arange(size)
-    for token, number in sorted(vocabulary.items(), key=lambda item: item[1]):
-        text, space = token, False
-        if token in CONTROL_TOKENS:
-            pass
-        elif len(token) > 1 and token.startswith(SPACE):
-            text, space = token[1:], True
-        case = LOWER
-        if (
-            token not in CONTROL_TOKENS
-            and text.isascii()
-            and text.isalpha()
-            and text != text.lower()
-        ):
-            case = CAPITAL if text == text.capitalize() else UPPER
-            text = text.lower()
-        base[number] = bases.setdefault(text, len(bases))
-        form[number] = case + 3 * space
-        if space:
-            bare[number] = vocabulary[token[1:]]
-    return list(bases), base, form, bare
 
 
 def load(path: Path) -> Tokenizer:

@@ -18,7 +18,20 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from training.data.tokenizer import FORMS
+from callmemaybe.tuning.network.model import (
+    ALIKE,
+    COMPARED,
+    POINTER_HEAD,
+    POINTERS,
+    SUMMARY,
+    VOTE_HEAD,
+    VOTES,
+    WEIGHTS,
+    Nano,
+    norm,
+    unit,
+)
+from callmemaybe.tuning.token_forms import FORMS
 from training.export.onnx_operators import (
     Conditional,
     GatherND,
@@ -33,19 +46,6 @@ from training.export.onnx_operators import (
     reshape,
 )
 from training.export.token_features import COLUMNS, RUNNING, FeatureReader, TokenFeatures, heights
-from training.nn.model import (
-    ALIKE,
-    COMPARED,
-    POINTER_HEAD,
-    POINTERS,
-    SUMMARY,
-    VOTE_HEAD,
-    VOTES,
-    WEIGHTS,
-    Nano,
-    norm,
-    unit,
-)
 
 MOST = 64  # tools that are distinguished; any further ones share the last place
 FAR = -1e9

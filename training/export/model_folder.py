@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from callmemaybe.tuning.packing import Encoder
+from callmemaybe.tuning.rendering import CONTROL_TOKENS, END, PAD, TOOLS
 from training import recipe as recipes
 from training.checkpoint import load_trained
-from training.data.packing import BatchLimits, Encoder, draw_batch
-from training.data.rendering import CONTROL_TOKENS, END, PAD, TOOLS
-from training.export import onnx_graph
+from training.data.packing import BatchLimits, draw_batch
+from training.export import onnx_graph, weight_places
 from training.export.model_card import card
 from training.export.token_features import segments
 from training.recipe import RELEASE, ROOT, Recipe
@@ -192,6 +193,8 @@ def fill(recipe: Recipe, target: Path, bits: int) -> str:
     if "scores" in report:
         text = card(recipe, report, parameters=parameters, vocabulary=len(model.base))
         (target / "MODEL_CARD.md").write_text(text, "utf-8")
+    if bits == 8:
+        weight_places.write(model, encoder, target)
     table = manifest(recipe, report, target)
     write_json(target / "manifest.json", table)
     total = sum(entry["bytes"] for entry in table["files"].values())

@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from onnx import NodeProto, helper, numpy_helper
 
+from callmemaybe.tuning.network.model import Nano
 from training.export.cached_network import CachedNano, caches
 from training.export.onnx_branches import conditional
 from training.export.onnx_shapes import Feeds, simplify, tensor_reader
-from training.nn.model import Nano
 
 OPSET = 20
 SMALLEST = 4096  # weights of fewer numbers stay as they are

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from callmemaybe.tuning.network.model import ALIKE, Nano
+from callmemaybe.tuning.network.whole_words import MOST_PIECES, powers
 from training.export.onnx_operators import ScatterND, reshape
-from training.nn.model import ALIKE, Nano
-from training.nn.whole_words import MOST_PIECES, powers
 
 #: Control tokens whose latest place is cached (counted from 1; 0: there was none), in the order of `running`;
 #: after them the number of tools and the hash of what was written since a tool, a request or a call began.

@@ -1,8 +1,1 @@
-"""The network and its loss, in PyTorch.
-
-A batch is a bag of short segments: tools, requests, answers. Attention never crosses a segment but where an answer looks at
-its request and its tool. Tools are chosen by votes of the request's tokens; values are written or copied by pointers
-(`model`). Names of weights and buffers (`votes.told`, `pointer.begun`, ...) are those of existing checkpoints and of the
-shipped graph, so they stay. The network does not know words: it sees bases and forms of tokens, and vectors of meaning that
-`word_vectors` finds before training.
-"""
+"""What training adds to the network of `callmemaybe.tuning.network`: vectors of meaning, and weights in a larger network."""

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from callmemaybe.tuning import token_forms
+from callmemaybe.tuning.network import whole_words
+from callmemaybe.tuning.network.whole_words import WholeWords
 from training.data import association_vectors, associations, foreign_words, wordnet_vectors
-from training.data import tokenizer as tokenizers
 from training.files import atomic_write
-from training.nn import whole_words
-from training.nn.whole_words import WholeWords
 from training.recipe import Recipe
 
 
@@ -38,7 +38,7 @@ def compute_word_vectors(
 ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """Vectors [bases, width]; and of words that are cut, the commonest first, by their keys: what they mean
     beyond their last piece. `begun`: see `_both_vectors`."""
-    bases = tokenizers.forms(tokenizer)[0]
+    bases = token_forms.forms(tokenizer)[0]
     said = documents(recipe)
     lines = [[head, *words] for head, words in associations.read()]
     pieces = whole_words.split_words(tokenizer, wordnet_vectors.common([*said, *lines]))
@@ -68,7 +68,7 @@ def load_word_vectors(
         )
         write_wholes(wholes_file, common, width)
     kept = np.load(wholes_file)
-    whole = WholeWords(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
+    whole = WholeWords(token_forms.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole
 
 
@@ -84,7 +84,7 @@ def foreign_meanings(
 ) -> dict[int, np.ndarray]:
     """What words of other languages mean beyond their last piece, by their keys: the mean of what their translations
     do. Words of which nothing is known are left out, as are those that `known` has: they are English words, too."""
-    bases = tokenizers.forms(tokenizer)[0]
+    bases = token_forms.forms(tokenizer)[0]
     number = {base: n for n, base in enumerate(bases)}
     words = foreign_words.read() if most else {}
     english = sorted({each.lower() for found in words.values() for each in found})

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from training.nn.precision import compute_dtype
+from callmemaybe.tuning.network.precision import compute_dtype
 
 
 def orthogonalize(updates: Tensor, steps: int = 5) -> Tensor:

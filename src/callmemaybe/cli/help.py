@@ -15,6 +15,7 @@ SECTIONS = {
     "Tools": ("check", "exec", "approvals", "reconcile", "audit"),
     "Models": ("models", "formats", "serve"),
     "Measure": ("eval", "show"),
+    "Improve": ("tune",),
     "Settings": ("config",),
 }
 #: Options by what they are for, in every command; all others come first.
@@ -57,6 +58,10 @@ EXAMPLES = {
         "callmemaybe serve --model Qwen/Qwen3-0.6B-GGUF:Q8_0 --port 8000",
     ),
     "eval": ("callmemaybe eval cases.jsonl --report report",),
+    "tune": (
+        "callmemaybe tune --tools tools.py --examples examples.jsonl --output my-model",
+        'callmemaybe call "A table for four" --tools tools.py --model ./my-model',
+    ),
     "show": ("callmemaybe show trace.jsonl --output trace.html",),
 }
 

@@ -12,7 +12,18 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from callmemaybe.cli import call, chat, check, defaults, gateway, listings, options, serve, trace
+from callmemaybe.cli import (
+    call,
+    chat,
+    check,
+    defaults,
+    gateway,
+    listings,
+    options,
+    serve,
+    trace,
+    tune,
+)
 from callmemaybe.cli import eval as evaluation
 from callmemaybe.cli.help import CommandWithExamples, GroupWithExamples
 from callmemaybe.cli.process import (
@@ -183,7 +194,7 @@ def _check_named(context: typer.Context, sources: Sequence[str]) -> None:
         )
 
 
-for module in (call, gateway, chat, listings, check, serve, trace, evaluation, defaults):
+for module in (call, gateway, chat, listings, check, serve, trace, evaluation, tune, defaults):
     module.register(app)
 _with_examples(app)
 

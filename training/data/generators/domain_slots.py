@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable
 from random import Random
 
+from callmemaybe.tuning.rendering import NumberText
 from training.data.generators import slots as s
 from training.data.generators import word_pools as w
 from training.data.generators.slots import Generator, Slot
-from training.data.rendering import NumberText
 
 
 def bare(text: str) -> Slot:

@@ -9,10 +9,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
 
+from callmemaybe.tuning.rendering import NumberText
 from training.data.generators import domain_slots, slots
 from training.data.generators import word_pools as w
 from training.data.generators.slots import Generator, Slot
-from training.data.rendering import NumberText
 
 POOLS = Path(__file__).parents[1] / "sources" / "foreign" / "pools"
 LANGUAGES = ("fr", "de", "es")

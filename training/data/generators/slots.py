@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from callmemaybe.tuning.rendering import NumberText
 from training.data.generators import word_pools as w
-from training.data.rendering import NumberText
 
 NUMBER_WORDS = [
     "zero",

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.data.packing import TokenBatch, padded
-from training.nn.attention import AttentionGroup, AttentionGroups
-from training.nn.model import ALIKE, BatchTensors
-from training.nn.precision import compute_dtype
+from callmemaybe.tuning.network.attention import AttentionGroup, AttentionGroups
+from callmemaybe.tuning.network.model import ALIKE, BatchTensors
+from callmemaybe.tuning.network.precision import compute_dtype
+from callmemaybe.tuning.packing import TokenBatch, padded
 
 CPU = torch.device("cpu")
 TOOL_GROUPS, PAIR_GROUPS = 4, 12  # more groups pad less; below 8 segments each gain nothing

@@ -28,21 +28,26 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as functional
 from torch import Tensor, nn
+from torch.nn import functional
 
-from training.data.tokenizer import FORMS
-from training.nn.attention import (
+from callmemaybe.tuning.network.attention import (
     AttentionGroups,
     HeadRows,
     SegmentAttention,
     VoteAttention,
     by_head,
 )
-from training.nn.logprobs import ChosenLogprob, match_length
-from training.nn.norms import RMSNormFunction, RotaryNormFunction, Rotation, rotations
-from training.nn.precision import compute_dtype
-from training.nn.whole_words import MOST_PIECES, WholeWords, suffix_hashes
+from callmemaybe.tuning.network.logprobs import ChosenLogprob, match_length
+from callmemaybe.tuning.network.norms import (
+    RMSNormFunction,
+    RotaryNormFunction,
+    Rotation,
+    rotations,
+)
+from callmemaybe.tuning.network.precision import compute_dtype
+from callmemaybe.tuning.network.whole_words import MOST_PIECES, WholeWords, suffix_hashes
+from callmemaybe.tuning.token_forms import FORMS
 
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
@@ -141,7 +146,7 @@ def norm(x: Tensor) -> Tensor:
 
 
 def unit(x: Tensor) -> Tensor:
-    """x at length 1."""
+    """X at length 1."""
     if torch.onnx.is_in_onnx_export():
         return norm(x) * float(x.shape[-1]) ** -0.5
     return functional.normalize(x, dim=-1)
@@ -265,7 +270,8 @@ class ToolVotes(nn.Module):
 
     def vote(self, x: Tensor, first: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Return the votes of the second reading [pairs, Lr, heads, J + 1] (the last: elsewhere),
-        and what they read, added to x."""
+        and what they read, added to x.
+        """
         again, listed = p.again, p.listed
         q = self.queries(take(x, again), take(first, again))
         told = take(x, listed)
@@ -370,7 +376,8 @@ class Nano(nn.Module):
         wholes: WholeWords | None = None,
     ) -> None:
         """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the
-        states, `compute_dtype` if None; `wholes`: the meanings of words that are cut."""
+        states, `compute_dtype` if None; `wholes`: the meanings of words that are cut.
+        """
         super().__init__()
         self.wholes = wholes
         self.shape, self.dtype = shape, dtype
@@ -508,7 +515,8 @@ class Nano(nn.Module):
         self, x: Tensor, own: Tensor, p: BatchTensors
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
-        copies [G, 2, POINTERS, S] (as it stands, without its space), and ids [G, S]."""
+        copies [G, 2, POINTERS, S] (as it stands, without its space), and ids [G, S].
+        """
         y, h = self.final(take(x, p.graded)), self.pointer
         gate = h.gate(y).float().log_softmax(-1)
         likeness, scale, bias = self.bases(y)

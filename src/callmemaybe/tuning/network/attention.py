@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as functional
 from torch import Tensor
+from torch.nn import functional
 
 
 class AttentionGroup(NamedTuple):

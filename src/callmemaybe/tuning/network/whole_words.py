@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from training.data import tokenizer as tokenizers
+from callmemaybe.tuning import token_forms
 
 PIECES = 3  # of an English word
 MOST_PIECES = 8  # of any word: the places that are looked at
@@ -68,7 +68,7 @@ def suffix_hashes(bases: Tensor) -> Tensor:
 
 def split_words(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """The bases of words (in lower case) that are cut into two or three."""
-    bases, base, _, _ = tokenizers.forms(tokenizer)
+    bases, base, _, _ = token_forms.forms(tokenizer)
     found = {}
     for word in words:
         pieces = tokenizer.encode(word, add_special_tokens=False).ids
@@ -84,8 +84,9 @@ def byte_pieces(text: str) -> list[str]:
 
 def foreign_pieces(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """The bases of words of other languages (in lower case, or with a capital that has an accent), cut into two to
-    `MOST_PIECES`."""
-    bases, base, _, _ = tokenizers.forms(tokenizer)
+    `MOST_PIECES`.
+    """
+    bases, base, _, _ = token_forms.forms(tokenizer)
     found = {}
     for word in words:
         pieces = [int(base[n]) for n in tokenizer.encode(word, add_special_tokens=False).ids]
@@ -146,10 +147,25 @@ class WholeWords(nn.Module):
         self, bases: Sequence[str], keys: Sequence[int], more: NDArray[np.float32]
     ) -> None:
         """`more` [words, lexicon]: what the words with these `keys` mean beyond their last piece."""
-        super().__init__()
         shifts, held, at = perfect_hash(keys)
         rows = np.zeros((len(held) + 1, more.shape[1]), np.float32)
         rows[at] = more
+        self.set_tables(bases, shifts, held, rows)
+
+    @classmethod
+    def from_tables(
+        cls, bases: Sequence[str], shifts: Places, held: Places, rows: NDArray[np.float32]
+    ) -> WholeWords:
+        """Return the table that a graph holds, without hashing its words again."""
+        made = cls.__new__(cls)
+        made.set_tables(bases, shifts, held, rows)
+        return made
+
+    def set_tables(
+        self, bases: Sequence[str], shifts: Places, held: Places, rows: NDArray[np.float32]
+    ) -> None:
+        """Register the buffers; `held` [places], `rows` [places + 1, lexicon]."""
+        super().__init__()
         accents = {piece for letter in ACCENTS for piece in byte_pieces(letter)}
         letters = np.array(
             [(base.isascii() and base.isalpha()) or base in accents for base in bases], np.int64

@@ -33,7 +33,7 @@ def swapped(x: Tensor) -> Tensor:
 
 
 def normalise(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x over its root mean square (in x's type), and one over that (float32 [..., 1])."""
+    """X over its root mean square (in x's type), and one over that (float32 [..., 1])."""
     full = x.float()
     square = torch.linalg.vector_norm(full, dim=-1, keepdim=True).square_()
     rate = square.div_(x.shape[-1]).add_(EPSILON).rsqrt_()

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
+from torch.nn import functional
 
-from training.data.packing import CHOICES, TokenBatch
-from training.data.rendering import ChoiceKind
-from training.nn.batch_tensors import to_tensors
-from training.nn.model import Nano
-from training.nn.precision import compute_dtype
+from callmemaybe.tuning.network.batch_tensors import to_tensors
+from callmemaybe.tuning.network.model import Nano
+from callmemaybe.tuning.network.precision import compute_dtype
+from callmemaybe.tuning.packing import CHOICES, TokenBatch
+from callmemaybe.tuning.rendering import ChoiceKind
 
 # Weights of the terms, where a token of a value counts 1.
 MEANT_WEIGHT = 0.5  # whether an optional name or a value of a form is meant
