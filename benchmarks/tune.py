@@ -24,10 +24,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from callmemaybe.evals.report import figures
 from callmemaybe.evals.statistics import Proportion
 from callmemaybe.tools import ToolSpec
-from callmemaybe.tuning import measuring
 from callmemaybe.tuning.examples import Example, ExampleCall
 from callmemaybe.tuning.tune import GENERAL_CASES, TuneProgress, TuneSettings, tune
 
@@ -149,18 +147,21 @@ def measure(data: Path, name: str, count: int, settings: TuneSettings) -> dict[s
 
     folder = Path(tempfile.mkdtemp(prefix="tune-"))
     try:
-        tuned = tune(tools, given, output=folder / "model", settings=settings, progress=note)
-        cases = measuring.own_cases(tools, measured)
-        before = measuring.judged("nano", cases, lambda _: None)
-        after = measuring.judged(folder / "model", cases, lambda _: None)
+        tuned = tune(
+            tools,
+            given,
+            output=folder / "model",
+            settings=settings,
+            progress=note,
+            watched=measured,
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     row = {
         "set": name, "functions": len(tools), "examples": count, "measured": len(measured),
         "steps": tuned.report["steps"], "cpu_minutes": tuned.report["minutes"],
-        "before": figures(before), "after": figures(after),
+        **{key: tuned.report["own"][key] for key in ("before", "after", "by_tool")},
         "general": tuned.report["general"], "curve": curve,
-        "by_function": measuring.by_tool(before, after),
     }  # fmt: skip
     if given:
         row["nearest"] = by_nearest(given, measured)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -103,7 +104,7 @@ class Terminal:
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """The program with two tools, at its first prompt."""
     (tmp_path / "tools.py").write_text(textwrap.dedent(TOOLS))
-    made = Terminal(tmp_path)
+    made = Terminal(tmp_path, "--collect", "kept.jsonl")
     made.until("> ")
     yield made
     try:
@@ -119,7 +120,7 @@ def notes(folder: Path) -> list[str]:
 
 
 def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
-    """The call is shown before it runs; no, edit, Ctrl-C, yes and always do what they say."""
+    """The call is shown before it runs; no, edit, Ctrl-C, yes and always do what they say; what is approved is kept as an example."""
     lines = list(LINES)
     shown = terminal.propose(list(lines))
     assert re.search(r'write_note\(\{.*"text".*\}\)', shown)
@@ -158,6 +159,9 @@ def test_a_session(terminal: Terminal, tmp_path: Path) -> None:
     assert "denied" in history
     terminal.say("/quit")
     assert terminal.wait() == 0
+    kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert [one["expected"]["arguments"]["text"] for one in kept] == notes(tmp_path)
+    assert all(one["prompt"] in LINES for one in kept)
 
 
 def test_interrupts_end_the_turn_and_not_the_program(terminal: Terminal, tmp_path: Path) -> None:

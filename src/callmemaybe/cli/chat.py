@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,7 +43,7 @@ from callmemaybe.cli.options import (
 from callmemaybe.cli.process import printable
 from callmemaybe.cli.prompts import length_problem
 from callmemaybe.cli.tools import ToolChoice, shown_to_model
-from callmemaybe.errors import CallMeMaybeError
+from callmemaybe.errors import CallMeMaybeError, WriteError
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,6 +54,12 @@ if TYPE_CHECKING:
     from callmemaybe.generation.result import CallResult
     from callmemaybe.tools import ToolCall, ToolSpec
 
+Collect = Annotated[
+    Path | None,
+    typer.Option(
+        help="Append each request whose call you approve, as you edited it, to this file of examples for `callmemaybe tune`."
+    ),
+]
 _HELP = """\
 Type a request. Lines that start with a slash are commands:
   /tools    the tools offered now         /history  the calls so far
@@ -77,6 +84,7 @@ def chat(
     anchors: Anchors = None,
     anchor_command: AnchorCommand = None,
     anchor_calls: AnchorCalls = False,
+    collect: Collect = None,
 ) -> None:
     """Talk to a model that calls your tools; each call is shown before it runs."""
     import asyncio
@@ -90,7 +98,7 @@ def chat(
     # One event loop for the whole session: the gateway's tasks outlive a cancelled turn.
     opened = opened_ledger(db, anchors, command=anchor_command, each=anchor_calls, create=True)
     with loaded, opened as ledger, asyncio.Runner() as runner:
-        session = ChatSession(loaded_model(model), order, ground, now)
+        session = ChatSession(loaded_model(model), order, ground, now, collect=collect)
         gateway = Gateway(
             loaded, store=ledger, verdicts=policy, secrets=secret_values, approver=session.ask
         )
@@ -113,6 +121,9 @@ class ChatSession:
     history: list[str] = field(default_factory=list)
     edited: str | None = None
     cancelled: bool = False
+    #: Where calls that the user approves are kept as examples; None: nowhere.
+    collect: Path | None = None
+    approved: bool = False
     _caller: Caller | None = None
 
     def run(self, runner: asyncio.Runner, gateway: Gateway) -> None:
@@ -173,7 +184,9 @@ class ChatSession:
             edited = self._take_edited()
             if edited is None:
                 typer.echo("cancelled" if self.cancelled else render(answer))
-                self.cancelled = False
+                if self.approved and self.collect is not None:
+                    _keep_example(self.collect, line, call)
+                self.cancelled = self.approved = False
                 return
             # An edited call is a new one, whose values come from the user.
             run.add_user_message("\n".join([edited, *_leaves(json.loads(edited))]))
@@ -212,8 +225,10 @@ class ChatSession:
                 self.cancelled = True
                 return None
             if reply in {"y", "yes"}:
+                self.approved = True
                 return "approved"
             if reply in {"a", "always"}:
+                self.approved = True
                 self.always.add(call.name)
                 return "approved"
             if reply in {"n", "no", ""}:
@@ -245,6 +260,18 @@ class ChatSession:
                 typer.echo("  an object is expected")
             except ValueError as error:
                 typer.echo(f"  not valid JSON: {error}")
+
+
+def _keep_example(path: Path, prompt: str, call: ToolCall) -> None:
+    """Append a request with the call that the user approved, as ``callmemaybe tune --examples`` reads it."""
+    from callmemaybe.jsonio import dumps
+
+    example = {"prompt": prompt, "expected": {"name": call.name, "arguments": call.parsed}}
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{dumps(example)}\n")
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@
     {"prompt": "a table for four at Luigi's", "expected": {"name": "book_table", "arguments": {"people": 4, "place": "Luigi's"}}}
     {"prompt": "how are you", "expected": null}
 
-The keys are those of the cases of ``callmemaybe eval``: null says that no function fits, and a list of calls that all of them
-are wanted.
+The keys are those of the cases of ``callmemaybe eval``: null says that no function fits, and a list of calls with ``"all": true`` that
+all of them are wanted.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Example:
     def as_json(self) -> dict[str, Any]:
         """Return the line of a file of examples."""
         calls = [{"name": one.name, "arguments": dict(one.arguments)} for one in self.calls]
-        expected: Any = calls[0] if len(calls) == 1 else calls or None
-        return {"prompt": self.prompt, "expected": expected}
+        if len(calls) > 1:
+            return {"prompt": self.prompt, "expected": calls, "all": True}
+        return {"prompt": self.prompt, "expected": calls[0] if calls else None}
 
 
 def parse_examples(text: str, source: str, tools: Sequence[ToolSpec]) -> list[Example]:
@@ -98,6 +99,11 @@ class _Checks:
             raise _error(document, "/prompt", "the prompt must be a text", "write what a user says")
         expected = value["expected"]
         several = isinstance(expected, list)
+        if several and value.get("all") is not True:
+            raise _error(
+                document, "/expected", "a list of calls is all wanted, or alternatives",
+                'say "all": true, or give one call',
+            )  # fmt: skip
         calls = expected if several else [] if expected is None else [expected]
         example = Example(prompt, tuple(
             self._call(one, f"/expected/{index}" if several else "/expected", document)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: Steps by which the time of one is judged; the first is slower.
 _TRIAL = 5
 #: How often held-out requests are looked at while training, and most of them then.
-LOOKS, LOOK_CASES = 10, 96
+LOOKS, LOOK_CASES = 8, 96
 #: Looks without a gain after which training stops early.
 PATIENCE = 4
 #: Of the user's examples of a function every so many is held out, where there are as many.
@@ -106,17 +106,20 @@ def tune(
     settings: TuneSettings | None = None,
     resume: bool = False,
     progress: Callable[[TuneProgress], None] = lambda _: None,
+    watched: Iterable[Example] = (),
 ) -> TuneResult:
     """Train ``model`` (nano, or what was tuned from it) further on ``tools``, and write the folder ``output``.
 
     ``progress`` is told of every step. What was done is saved beside ``output`` (``<output>.tuning``) and kept when an exception,
-    KeyboardInterrupt too, ends the training; ``resume`` goes on from there. Raises InputError for functions, examples or settings
+    KeyboardInterrupt too, ends the training; ``resume`` goes on from there. ``watched`` are examples that measure in place of
+    those held out, and decide nothing. Raises InputError for functions, examples or settings
     that cannot be used, ImportError without the extra ``tune``, and WriteError.
     """
     plan = (settings or TuneSettings()).checked()
     run = _TuningRun(tuple(tools), list(examples), Path(output), model, plan, progress)
-    run.check()
-    run.prepare(resume=resume)
+    run.watched = list(watched)
+    run.check(resume=resume)
+    run.prepare()
     run.train()
     return run.finish()
 
@@ -152,13 +155,14 @@ class _TuningRun:
         self.state = output.with_name(f"{output.name}.tuning")
         self.trained, self.held_out = split_examples(examples, holds_out=plan.holds_out)
         self.made_up = not self.held_out
+        self.watched: list[Example] = []
         self.steps = plan.steps
         self.history: list[dict[str, Any]] = []
         self.begun = time.monotonic()
         self.saved = self.begun
 
-    def check(self) -> None:
-        """Raise InputError where tuning cannot begin."""
+    def check(self, *, resume: bool) -> None:
+        """Raise InputError where tuning cannot begin, or go on."""
         if not self.tools:
             raise InputError("there are no functions to tune on", where="tools")
         if len(self.tools) > MOST_TOOLS:
@@ -173,8 +177,16 @@ class _TuningRun:
                 "this is there, and no model that was tuned", where=str(self.output),
                 hint="name a folder that is new",
             )  # fmt: skip
+        is_there = (self.state / _STATE).exists()
+        if is_there and not resume:
+            raise InputError(
+                "a tuning that was broken off is there", where=str(self.state),
+                hint="go on with --resume, or remove the folder",
+            )  # fmt: skip
+        if resume and not is_there:
+            raise InputError("there is no tuning to go on with", where=str(self.state))
 
-    def prepare(self, *, resume: bool) -> None:
+    def prepare(self) -> None:
         """Load the network and the requests, and the state of a tuning that was broken off."""
         from tokenizers import Tokenizer
 
@@ -193,10 +205,12 @@ class _TuningRun:
         self.rehearsed = list(rehearsal_lists(TRAIN, encoder))
         if self.made_up:
             self.held_out = self._made_up_requests()
-        self.looked_at = list(own_lists(self.tools, self.held_out[:LOOK_CASES], encoder))
+        shown = self.watched or self.held_out
+        shown = shown[:: max(1, len(shown) // LOOK_CASES)][:LOOK_CASES]
+        self.looked_at = list(own_lists(self.tools, shown, encoder))
         general = [*rehearsal_lists("function", encoder), *rehearsal_lists("domain", encoder)]
         self.general = general[:: max(1, len(general) * 8 // LOOK_CASES)]
-        self._begin(resume=resume)
+        self._go_on()
 
     def _made_up_requests(self) -> list[Example]:
         from callmemaybe.tuning.requests import RequestWriter
@@ -216,16 +230,10 @@ class _TuningRun:
         text = json.dumps([told, plan], sort_keys=True, default=str)
         return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
-    def _begin(self, *, resume: bool) -> None:
+    def _go_on(self) -> None:
+        """Read the state of a tuning that was broken off, if there is one."""
         file = self.state / _STATE
-        if file.exists() and not resume:
-            raise InputError(
-                "a tuning that was broken off is there", where=str(self.state),
-                hint="go on with --resume, or remove the folder",
-            )  # fmt: skip
         if not file.exists():
-            if resume:
-                raise InputError("there is no tuning to go on with", where=str(self.state))
             return
         more = self.fitting.load(file)
         if more["fingerprint"] != self._fingerprint():
@@ -293,7 +301,12 @@ class _TuningRun:
 
     def _gains_no_more(self) -> bool:
         """Whether all held-out examples are right, or the last looks found nothing better."""
-        if self.plan.steps is not None or self.made_up or len(self.history) <= PATIENCE:
+        if (
+            self.plan.steps is not None
+            or self.made_up
+            or self.watched
+            or len(self.history) <= PATIENCE
+        ):
             return False
         own = [float(look["own"]) for look in self.history]
         return own[-1] == own[-2] == 1.0 or max(own[-PATIENCE:]) < max(own[:-PATIENCE])
@@ -305,7 +318,8 @@ class _TuningRun:
         _, own = share_right(fitting.model, self.looked_at, fitting.excess)
         _, general = share_right(fitting.model, self.general, fitting.excess)
         best = max((look["own"] for look in self.history), default=-1.0)
-        if own >= best or self.made_up:  # made-up requests do not tell which weights are best
+        # Requests that are made up, or only watched, do not tell which weights are best.
+        if own >= best or self.made_up or self.watched:
             fitting.keep()
         self.history.append({"step": fitting.step, "seconds": round(fitting.seconds, 1), "own": own, "general": general})  # fmt: skip
         self._tell("looks", own=own, general=general)
@@ -334,7 +348,7 @@ class _TuningRun:
     def _report(self, about: dict[str, Any]) -> dict[str, Any]:
         from callmemaybe.tuning import measuring
 
-        own = measuring.own_cases(self.tools, self.held_out)
+        own = measuring.own_cases(self.tools, self.watched or self.held_out)
         general = measuring.general_cases(GENERAL_CASES)
         total, done = 2 * (len(own) + len(general)), 0
         found: list[list[Judged]] = []
@@ -349,7 +363,7 @@ class _TuningRun:
             **about,
             "tools": len(self.tools),
             "own": {
-                "made_up": self.made_up,
+                "made_up": self.made_up and not self.watched,
                 **measuring.compared(own_before, own_after),
                 "by_tool": measuring.by_tool(own_before, own_after),
                 "by_argument": measuring.by_argument(own_before, own_after),
