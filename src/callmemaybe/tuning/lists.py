@@ -22,8 +22,8 @@ PAIRS, MOST_TOOLS = 12, 12
 LONGEST_PAIR, LONGEST_TOOLS = 420, 2600
 #: Share of the requests that nothing offered fits, and of those the share that is talk of other things.
 NONE, FOREIGN = 0.14, 0.5
-#: With ten examples of a function, two of three of its requests are examples, the others made up.
-MADE_UP = 5
+#: With ten examples of a function, ten of twelve of its requests are examples, the others made up.
+MADE_UP = 2
 #: Share of the examples whose values are exchanged for others, and of those that are written in another letter case.
 SWAPPED, OTHER_CASE = 0.4, 0.25
 
@@ -69,7 +69,7 @@ class RequestLists:
         """Draw functions to offer: often all, where they are few."""
         names = list(self._tools)
         rng.shuffle(names)
-        if len(names) > MOST_TOOLS or rng.random() < 0.35:
+        if len(names) > MOST_TOOLS or rng.random() < 0.25:
             names = names[: rng.randint(min(2, len(names)), min(MOST_TOOLS, len(names)))]
         kept: list[str] = []
         room = LONGEST_TOOLS
