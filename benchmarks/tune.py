@@ -31,6 +31,7 @@ from callmemaybe.tuning.tune import GENERAL_CASES, TuneProgress, TuneSettings, t
 
 sys.path.insert(0, str(Path(__file__).parent))
 from masks import machine
+from tunepage import PICTURE, draw
 
 from training.data import natural
 
@@ -205,9 +206,9 @@ def main() -> None:
             order = {key: n for n, key in enumerate(SETS)}
             kept = sorted(rows.values(), key=lambda r: (order[r["set"]], r["examples"]))
             table = {"general_cases": GENERAL_CASES, "rows": kept}
-            options.output.write_text(
-                json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8"
-            )
+            text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+            options.output.write_text(text, "utf-8")
+            options.output.with_name(PICTURE.name).write_text(draw(kept), "utf-8")
 
 
 if __name__ == "__main__":

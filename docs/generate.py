@@ -151,6 +151,11 @@ def home() -> str:
     return measured("homepage", "home")
 
 
+def tuning() -> str:
+    """Return what tuning on a user's functions is worth, from the results of its benchmark."""
+    return measured("tunepage", "tune")
+
+
 SUITES = """# Outside suites
 
 This page is written by `docs/generate.py` from the results in `ratchets/`; do not edit it by hand.
@@ -639,6 +644,7 @@ PAGES = {
     "reference/suites.md": suites,
     "reference/clients.md": clients,
     "reference/home.md": home,
+    "reference/tune.md": tuning,
     "architecture.md": architecture,
 }
 

@@ -100,6 +100,37 @@ def test_without_its_packages_it_says_what_to_install(
     assert "callmemaybe[tune]" in capsys.readouterr().err
 
 
+def test_what_is_said_in_a_review_becomes_examples(
+    tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Right, no function, an edited call (a wrong one is asked for again) and skipping do what they say, and the file is read again."""
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\n".join(json.dumps(f"call a taxi to {place}") for place in PLACES[:4]), "utf-8")  # fmt: skip
+    replies = iter(
+        ["y", "n", "e", "call_taxi {", "e", "fly {}", "e", 'call_taxi {"to": "home"}', "s"]
+    )
+    monkeypatch.setattr("builtins.input", lambda _: next(replies))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    for name in [
+        n
+        for n in sys.modules
+        if n.startswith("callmemaybe.tuning.") and ("network" in n or "graph" in n)
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    kept = tmp_path / "kept.jsonl"
+    code = _run(["tune", "--tools", tools, "-e", str(kept), "-o", str(tmp_path / "m"), "--review", "4", "--prompts", str(prompts)])  # fmt: skip
+    assert code == 3  # it would train now, and has no PyTorch
+    shown = capsys.readouterr().out
+    assert "4 of 4" in shown
+    assert "not valid JSON" in shown
+    assert "no function 'fly'" in shown
+    expected = [json.loads(line)["expected"] for line in kept.read_text("utf-8").splitlines()]
+    assert expected[0]["name"] == "call_taxi"
+    assert expected[1:] == [None, {"name": "call_taxi", "arguments": {"to": "home"}}]
+    assert _run(["tune", "--tools", tools, "-o", str(tmp_path / "m"), "--review", "4"]) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_minute_of_tuning_gains_and_can_be_broken_off(

@@ -250,7 +250,7 @@ class ChatSession:
 
     def _edit(self, call: ToolCall) -> str:
         while True:
-            with _prefilled(call.arguments):
+            with prefilled(call.arguments):
                 text = self._read(f"  arguments (now {printable(call.arguments)}): ").strip()
             text = text or call.arguments
             try:
@@ -275,7 +275,7 @@ def _keep_example(path: Path, prompt: str, call: ToolCall) -> None:
 
 
 @contextlib.contextmanager
-def _prefilled(text: str) -> Iterator[None]:
+def prefilled(text: str) -> Iterator[None]:
     """Prefill the next line with ``text``, where the terminal can edit lines."""
     editor = sys.modules.get("readline")
     if editor is None or printable(text) != text:

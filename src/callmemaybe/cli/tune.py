@@ -23,7 +23,10 @@ from callmemaybe.errors import InputError, ModelError
 from callmemaybe.sources.texts import read_text, source_name
 
 if TYPE_CHECKING:
-    from callmemaybe.tuning import TuneProgress, TuneResult
+    from collections.abc import Sequence
+
+    from callmemaybe.tools import ToolSpec
+    from callmemaybe.tuning import Example, TuneProgress, TuneResult
 
 Examples = Annotated[
     list[Path],
@@ -48,6 +51,17 @@ Model = Annotated[
     str,
     typer.Option("--model", "-m", help="What to begin with: nano, or the folder of a tuned model."),
 ]
+Review = Annotated[
+    int,
+    typer.Option(
+        "--review", min=0, metavar="N",
+        help="First show the N requests that the model is least sure of; what you say of them is kept in the first file of --examples.",
+    ),
+]  # fmt: skip
+Prompts = Annotated[
+    Path | None,
+    typer.Option(help="Requests for --review, as `run` reads them; without it they are made up."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a tuning that was broken off.")]
 
 
@@ -65,6 +79,8 @@ class TuneOptions:
     model: str
     resume: bool
     quiet: bool
+    review: int = 0
+    prompts: Path | None = None
 
 
 def tune(
@@ -76,6 +92,8 @@ def tune(
     seed: Seed = 0,
     threads: Threads = 0,
     model: Model = "nano",
+    review: Review = 0,
+    prompts: Prompts = None,
     resume: Resume = False,
     only: OnlyOption = [],  # noqa: B006 - typer copies it
     skip: SkipOption = [],  # noqa: B006 - typer copies it
@@ -90,7 +108,18 @@ def tune(
     """
     choice = ToolChoice(tools, only, skip, allow_private, base_url)
     options = TuneOptions(
-        choice, examples, output, minutes, steps, seed, threads, model, resume, quiet
+        choice,
+        examples,
+        output,
+        minutes,
+        steps,
+        seed,
+        threads,
+        model,
+        resume,
+        quiet,
+        review,
+        prompts,
     )
     raise typer.Exit(tune_model(options))
 
@@ -105,8 +134,11 @@ def tune_model(options: TuneOptions) -> ExitCode:
     examples = [
         example
         for path in options.examples
+        if path.exists() or not options.review
         for example in parse_examples(read_text(path), source_name(path), specs)
     ]
+    if options.review:
+        examples += _reviewed(options, specs)
     display = _TuneDisplay(quiet=options.quiet)
     display.begins(len(specs), len(examples))
     try:
@@ -130,6 +162,20 @@ def tune_model(options: TuneOptions) -> ExitCode:
         raise
     display.result(result)
     return ExitCode.DONE
+
+
+def _reviewed(options: TuneOptions, specs: Sequence[ToolSpec]) -> list[Example]:
+    """Ask the user about the requests that the model is least sure of."""
+    from callmemaybe.caller import Caller
+    from callmemaybe.cli.inputs import read_prompts
+    from callmemaybe.cli.model import loaded_model
+    from callmemaybe.cli.tune_review import least_sure, made_up_prompts, review
+
+    if not options.examples:
+        raise InputError("--review keeps what you say in a file of examples", where="--examples", hint="name one; it may be new")  # fmt: skip
+    prompts = read_prompts(options.prompts) if options.prompts else made_up_prompts(specs, options.review, options.seed)  # fmt: skip
+    caller = Caller(loaded_model(options.model), specs, no_call=True)
+    return review(least_sure(prompts, caller.call, options.review), specs, options.examples[0])
 
 
 class _TuneDisplay:

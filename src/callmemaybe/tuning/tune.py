@@ -6,8 +6,8 @@ of its weights are moved a little, on requests for these functions (the user's e
 the definitions) and on what it was trained on before, so that nothing is forgotten.
 
 The weights are read from the graph of the model's folder and written back into a copy of it, rounded to eight bits as before;
-the network in between is that of ``training/``. Only that part needs PyTorch. Everything is drawn from the seed, so the same
-number of steps with the same number of threads gives the same weights.
+the network in between is that of ``training/``. Only that part needs PyTorch. Everything is drawn from the seed, so a run of
+so many steps (not minutes) with the same number of threads gives the same weights again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from callmemaybe.tuning.network.fitting import Fitting
     from callmemaybe.tuning.packing import EncodedBlock
 
-#: Steps by which the time of one is judged; the first is slower.
+#: Steps after which the time of one is known.
 _TRIAL = 5
 #: How often held-out requests are looked at while training, and most of them then.
 LOOKS, LOOK_CASES = 8, 96
@@ -265,13 +265,13 @@ class _TuningRun:
         self.begun = time.monotonic() - fitting.seconds / self.plan.threads
         try:
             while self.steps is None or fitting.step < self.steps:
-                if self._is_over_time() or self._gains_no_more():
+                if self._gains_no_more():
                     break
                 loss = fitting.advance(self._rows(fitting.step), self.steps or 1_000_000)
-                if self.steps is None and fitting.step >= _TRIAL:
+                if self.plan.steps is None and fitting.step >= _TRIAL:
                     self.steps = self._steps_for_time()
                 self._tell("trains", loss=loss)
-                if self.steps and fitting.step % max(1, self.steps // LOOKS) == 0:
+                if self.steps and fitting.step * LOOKS >= len(self.history) * self.steps:
                     self._look()
                 self._save()
         except BaseException:
@@ -290,14 +290,9 @@ class _TuningRun:
         return rows
 
     def _steps_for_time(self) -> int:
-        """Return how many steps fit into the minutes, judged by the first."""
-        per_step = (time.monotonic() - self.begun) / self.fitting.step if self.plan.threads > 1 else self.fitting.seconds / self.fitting.step  # fmt: skip
-        return max(_TRIAL + 1, int(60 * self.plan.minutes / per_step))
-
-    def _is_over_time(self) -> bool:
-        """Whether the machine became so slow that the steps take half as long again as the minutes."""
-        over = time.monotonic() - self.begun > 90 * self.plan.minutes
-        return self.plan.steps is None and over and self.fitting.step > _TRIAL
+        """Return how many steps fit into the minutes, as fast as the steps so far were."""
+        per_step = (time.monotonic() - self.begun) / self.fitting.step
+        return max(self.fitting.step, int(60 * self.plan.minutes / per_step))
 
     def _gains_no_more(self) -> bool:
         """Whether all held-out examples are right, or the last looks found nothing better."""
@@ -378,10 +373,8 @@ class _TuningRun:
 
 def _folder_of(model: str | Path) -> Path:
     """Return the folder of a model that can be tuned; raise InputError for another."""
-    import callmemaybe
-
     if str(model) == "nano":
-        return Path(callmemaybe.__file__).parent / "data" / "nano"
+        return Path(__file__).parents[1] / "data" / "nano"
     folder = Path(model).expanduser()
     if not (folder / MANIFEST).is_file():
         raise InputError(
