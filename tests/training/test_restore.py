@@ -91,6 +91,7 @@ def test_a_graph_of_another_network_is_refused(tmp_path: Path) -> None:
         restore.weights(other, encoder, held)
 
 
+@pytest.mark.timeout(600)
 def test_the_shipped_files_make_a_run(tmp_path: Path) -> None:
     """The folder of a run, as the recipe's network loads it; never over a run that is there."""
     plan = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")

@@ -24,7 +24,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from callmemaybe.errors import InputError, WriteError
-from callmemaybe.tools import ToolSpec, check_distinct
+from callmemaybe.tools import ToolLike, ToolSpec, check_distinct, tool_specs
 from callmemaybe.tuning.examples import Example, check_examples
 from callmemaybe.tuning.tuned_folder import MANIFEST, add_report, is_tuned, write_folder
 
@@ -98,7 +98,7 @@ class TuneSettings:
 
 
 def tune(
-    tools: Sequence[ToolSpec],
+    tools: Iterable[ToolLike],
     examples: Iterable[Example] = (),
     *,
     output: str | Path,
@@ -110,13 +110,13 @@ def tune(
 ) -> TuneResult:
     """Train ``model`` (nano, or what was tuned from it) further on ``tools``, and write the folder ``output``.
 
-    ``progress`` is told of every step. What was done is saved beside ``output`` (``<output>.tuning``) and kept when an exception,
+    ``tools`` are those that a ``Caller`` takes. ``progress`` is told of every step. What was done is saved beside ``output`` (``<output>.tuning``) and kept when an exception,
     KeyboardInterrupt too, ends the training; ``resume`` goes on from there. ``watched`` are examples that measure in place of
     those held out, and decide nothing. Raises InputError for functions, examples or settings
     that cannot be used, ImportError without the extra ``tune``, and WriteError.
     """
     plan = (settings or TuneSettings()).checked()
-    run = _TuningRun(tuple(tools), list(examples), Path(output), model, plan, progress)
+    run = _TuningRun(tool_specs(tools), list(examples), Path(output), model, plan, progress)
     run.watched = list(watched)
     run.check(resume=resume)
     run.prepare()
