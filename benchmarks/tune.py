@@ -27,7 +27,7 @@ from typing import Any
 from callmemaybe.evals.statistics import Proportion
 from callmemaybe.tools import ToolSpec
 from callmemaybe.tuning.examples import Example, ExampleCall
-from callmemaybe.tuning.tune import GENERAL_CASES, TuneProgress, TuneSettings, tune
+from callmemaybe.tuning.tuner import GENERAL_CASES, TuneProgress, TuneSettings, tune
 
 sys.path.insert(0, str(Path(__file__).parent))
 from masks import machine

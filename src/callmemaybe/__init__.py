@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from callmemaybe.tools import ToolResult as ToolResult
     from callmemaybe.tools import ToolSpec as ToolSpec
     from callmemaybe.tools import tool as tool
-    from callmemaybe.tuning import tune as tune
+    from callmemaybe.tuning.tuner import tune as tune
     from callmemaybe.wire.grounding import GroundingConfig as GroundingConfig
 
 __version__ = "0.2.0"
@@ -62,7 +62,7 @@ _MODULES = {
     # a model and tools: requests in, calls out
     "Caller": "caller",
     "load_model": "caller",
-    "tune": "tuning",
+    "tune": "tuning.tuner",
     "tool": "tools",
     "load_tools": "sources",
     "CallResult": "generation.result",

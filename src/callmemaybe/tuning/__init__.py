@@ -12,7 +12,7 @@ needed to make calls. ``training/`` imports the network from here.
 """
 
 from callmemaybe.tuning.examples import Example, ExampleCall, parse_examples
-from callmemaybe.tuning.tune import TuneProgress, TuneResult, TuneSettings, tune
+from callmemaybe.tuning.tuner import TuneProgress, TuneResult, TuneSettings, tune
 
 __all__ = [
     "Example", "ExampleCall", "TuneProgress", "TuneResult", "TuneSettings", "parse_examples", "tune",
