@@ -9,6 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from callmemaybe.generation.parameter_order import sorted_schema
 from callmemaybe.tools import ToolSpec
 from callmemaybe.tuning.examples import Example, ExampleCall
 from callmemaybe.tuning.packing import Block, EncodedBlock, EncodedPair, Encoder, Pair, encode_pair
@@ -139,7 +140,9 @@ def rehearsal_lists(part: str, encoder: Encoder) -> Iterator[EncodedBlock]:
 
 
 def _definition(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
+    """A function as the model reads it: its parameters by name."""
+    parameters = sorted_schema(tool.schema)
+    return {"name": tool.name, "description": tool.description, "parameters": dict(parameters)}
 
 
 def _ordered(arguments: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
