@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from callmemaybe.cli.files import append_json
 from callmemaybe.cli.gateway import (
     DEFAULT_LEDGER,
     AnchorCalls,
@@ -43,7 +44,7 @@ from callmemaybe.cli.options import (
 from callmemaybe.cli.process import printable
 from callmemaybe.cli.prompts import length_problem
 from callmemaybe.cli.tools import ToolChoice, shown_to_model
-from callmemaybe.errors import CallMeMaybeError, WriteError
+from callmemaybe.errors import CallMeMaybeError
 
 if TYPE_CHECKING:
     import asyncio
@@ -185,7 +186,7 @@ class ChatSession:
             if edited is None:
                 typer.echo("cancelled" if self.cancelled else render(answer))
                 if self.approved and self.collect is not None:
-                    _keep_example(self.collect, line, call)
+                    append_json(self.collect, _example(line, call))
                 self.cancelled = self.approved = False
                 return
             # An edited call is a new one, whose values come from the user.
@@ -262,16 +263,9 @@ class ChatSession:
                 typer.echo(f"  not valid JSON: {error}")
 
 
-def _keep_example(path: Path, prompt: str, call: ToolCall) -> None:
-    """Append a request with the call that the user approved, as ``callmemaybe tune --examples`` reads it."""
-    from callmemaybe.jsonio import dumps
-
-    example = {"prompt": prompt, "expected": {"name": call.name, "arguments": call.parsed}}
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{dumps(example)}\n")
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
+def _example(prompt: str, call: ToolCall) -> dict[str, Any]:
+    """Return a request with the call that the user approved, as ``callmemaybe tune --examples`` reads it."""
+    return {"prompt": prompt, "expected": {"name": call.name, "arguments": call.parsed}}
 
 
 @contextlib.contextmanager

@@ -10,10 +10,11 @@ import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from callmemaybe.cli.process import discard, stdout_is_closed
 from callmemaybe.errors import InputError, WriteError
+from callmemaybe.jsonio import dumps
 from callmemaybe.sources.texts import is_standard
 
 #: The names that systems have for standard output, and the folders of a process's open files.
@@ -102,6 +103,15 @@ def open_for_append(path: Path) -> IO[bytes]:
         sys.stdout.flush()
         return open(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     return path.open("ab", buffering=0)
+
+
+def append_json(path: Path, value: Any) -> None:
+    """Append a JSON value as a line. Raises WriteError."""
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{dumps(value)}\n")
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def same_file(first: Path, second: Path) -> bool:

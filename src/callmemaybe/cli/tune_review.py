@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from callmemaybe.cli.chat import prefilled
+from callmemaybe.cli.files import append_json
 from callmemaybe.cli.process import printable
-from callmemaybe.errors import InputError, WriteError
+from callmemaybe.errors import InputError
 from callmemaybe.tuning import Example, ExampleCall
 from callmemaybe.tuning.examples import check_examples
 
@@ -74,7 +75,7 @@ def review(
         except EOFError:
             break
         if example is not None:
-            _append(keep, example)
+            append_json(keep, example.as_json())
             kept.append(example)
     return kept
 
@@ -118,13 +119,3 @@ def _asked(one: ReviewedRequest, tools: Sequence[ToolSpec]) -> Example | None:
                 typer.echo(f"  {printable(str(error))}")
                 continue
             return example
-
-
-def _append(path: Path, example: Example) -> None:
-    from callmemaybe.jsonio import dumps
-
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{dumps(example.as_json())}\n")
-    except OSError as error:
-        raise WriteError(f"{path}: cannot be written: {error.strerror or error}") from error
