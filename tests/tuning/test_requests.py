@@ -115,3 +115,12 @@ def test_examples_that_measure_are_not_changed(encoder: Encoder) -> None:
     rows = list(own_lists([WEATHER, TAXI], examples, encoder))
     assert [pair.pair.prompt for row in rows for pair in row.pairs] == [e.prompt for e in examples]
     assert all(len(row.tools) == 2 for row in rows)
+
+
+def test_examples_that_are_too_long_are_counted(encoder: Encoder) -> None:
+    """A request of thousands of words is not trained on, and is counted; lists are full all the same."""
+    long = Example("to Oslo " * 2000, (ExampleCall("orderTaxi", {"to": "Oslo"}),))
+    lists = RequestLists([TAXI], [long, long], encoder, 0)
+    assert lists.too_long == 2
+    assert len(lists.draw(0).pairs) == PAIRS
+    assert RequestLists([TAXI], [Example("taxi to Oslo")], encoder, 0).too_long == 0

@@ -167,6 +167,7 @@ class ChatSession:
         if problem := length_problem(line):
             typer.echo(problem)
             return
+        self.approved = False
         run.add_user_message(line)
         offers = gateway.offers(run)
         if not offers:

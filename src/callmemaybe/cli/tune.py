@@ -256,6 +256,8 @@ class _TuneDisplay:
         for name, cases, before, after in figures_table(result.report):
             table.add_row(printable(name), str(cases), before, after)
         self._out.print(table)
+        if result.report["too_long"]:
+            self.message(f"{result.report['too_long']} examples were too long to be trained on")
         line = (
             f"{result.folder}: {result.report['steps']} steps; use it with --model {result.folder}"
         )

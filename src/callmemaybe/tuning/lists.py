@@ -46,8 +46,15 @@ class RequestLists:
             if len(example.calls) == 1:
                 self._examples[example.calls[0].name].append(example)
         self._values = _values_of(self._examples)
+        #: How many examples are too long to be trained on.
+        self.too_long = sum(self._is_too_long(example) for example in examples)
         self._writer = RequestWriter(tools)
         self._foreign = [pair.prompt for each in read_rehearsal() if each.part == TRAIN for pair in each.pairs]  # fmt: skip
+
+    def _is_too_long(self, example: Example) -> bool:
+        names = [call.name for call in example.calls]
+        block = Block([self._shown[name] for name in names])
+        return len(encode(self._encoder, block, names, example).ids) > LONGEST_PAIR
 
     def draw(self, number: int) -> EncodedBlock:
         """Return a list with `PAIRS` requests."""

@@ -115,6 +115,8 @@ def card(report: Mapping[str, Any]) -> str:
         + head + "\n".join(rows)
         + "\n\n## By function\n\n" + head + "\n".join(by_tool)
         + "\n\n## By argument, where the function is right\n\n" + head + "\n".join(by_argument)
+        + ("" if own["made_up"] else "\n\nThe weights are those of the look at which most of these requests were right, so a little of the gain is luck.")
+        + (f"\n\n{report['too_long']} examples were too long to be trained on." if report["too_long"] else "")
         + "\n\nThe probability of a whole call (`confidence`) was fitted for the embedded model; it was not fitted anew.\n"
     )  # fmt: skip
 

@@ -205,6 +205,12 @@ class _TuningRun:
         self.rehearsed = list(rehearsal_lists(TRAIN, encoder))
         if self.made_up:
             self.held_out = self._made_up_requests()
+        if not self.held_out:
+            raise InputError(
+                "no requests can be made up for these functions",
+                where="tools",
+                hint="give examples",
+            )
         shown = self.watched or self.held_out
         shown = shown[:: max(1, len(shown) // LOOK_CASES)][:LOOK_CASES]
         self.looked_at = list(own_lists(self.tools, shown, encoder))
@@ -331,7 +337,7 @@ class _TuningRun:
         about = {
             "functions": [tool.name for tool in self.tools], "examples": len(self.examples),
             "steps": self.fitting.step, "seed": self.plan.seed, "threads": self.plan.threads,
-            "minutes": round(self.fitting.seconds / 60, 2),
+            "minutes": round(self.fitting.seconds / 60, 2), "too_long": self.lists.too_long,
         }  # fmt: skip
         weights = weights_of(self.fitting.model)
         write_folder(self.source, self.output, lambda file: self.graph.write(weights, file), about)
