@@ -30,7 +30,7 @@ By function, with {examples} examples of each of {functions} ({set}):
 What is right in these corpora is what their annotators marked, and they did not always agree ("plug" or "plug socket", "repeat" as a setting or not at all); a part of the
 errors cannot be learnt.
 
-{machines}
+{machines} The rows were measured while nano still read parameters in their schema's order; it reads them by name now.
 """
 
 
@@ -57,7 +57,7 @@ def _row(row: Mapping[str, Any]) -> str:
 def _by_function(row: Mapping[str, Any]) -> str:
     lines = [
         f"| {name} | {one['cases']} | {percent(one['before'])} | {percent(one['after'])} |\n"
-        for name, one in row["by_function"].items()
+        for name, one in row["by_tool"].items()
     ]
     return "| function | requests | before | after |\n|---|---|---|---|\n" + "".join(lines)
 
