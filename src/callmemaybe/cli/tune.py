@@ -157,7 +157,7 @@ def tune_model(options: TuneOptions) -> ExitCode:
         display.message("stopped; what was done is kept, and --resume goes on")
         raise
     except InputError as error:
-        if error.where in ("minutes", "steps"):
+        if error.where in ("minutes", "steps", "examples"):
             raise InputError(error.message, where=f"--{error.where}", hint=error.hint) from None
         raise
     display.result(result)
@@ -205,8 +205,9 @@ class _TuneDisplay:
 
     def begins(self, functions: int, examples: int) -> None:
         """Say what is tuned on."""
-        of = f"{examples:,} examples" if examples else "no examples (requests are made up)"
-        self.message(f"{functions} function{'s'[: functions != 1]}, {of}")
+        self.message(
+            f"{functions} function{'s'[: functions != 1]}, {examples} example{'s'[: examples != 1]}"
+        )
 
     def show(self, progress: TuneProgress) -> None:
         """Show a step, a look or a measured request."""

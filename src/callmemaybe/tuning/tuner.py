@@ -112,7 +112,7 @@ def tune(
 
     ``tools`` are those that a ``Caller`` takes. ``progress`` is told of every step. What was done is saved beside ``output`` (``<output>.tuning``) and kept when an exception,
     KeyboardInterrupt too, ends the training; ``resume`` goes on from there. ``watched`` are examples that measure in place of
-    those held out, and decide nothing. Raises InputError for functions, examples or settings
+    those held out, and decide nothing; with them, and only to measure it, there may be no examples. Raises InputError for functions, examples or settings
     that cannot be used, ImportError without the extra ``tune``, and WriteError.
     """
     plan = (settings or TuneSettings()).checked()
@@ -185,6 +185,11 @@ class _TuningRun:
             )  # fmt: skip
         if resume and not is_there:
             raise InputError("there is no tuning to go on with", where=str(self.state))
+        if not self.examples and not self.watched:
+            raise InputError(
+                "there are no examples, and made-up requests alone make it worse on what people say", where="examples",
+                hint="give some; write down what people say",
+            )  # fmt: skip
 
     def prepare(self) -> None:
         """Load the network and the requests, and the state of a tuning that was broken off."""
