@@ -32,7 +32,7 @@ FILES = {
     "calls.json": json.dumps([{"name": "temperature", "arguments": {"city": "Oslo"}}]),
 }
 #: They serve until they are stopped, ask a person, need a network, or files that other commands write.
-NOT_RUN = ("chat", "serve", "models pull", "eval", "show", "COMMAND")
+NOT_RUN = ("chat", "serve", "models pull", "eval", "show", "tune", "COMMAND")
 
 
 def test_each_command_stands_in_one_section() -> None:

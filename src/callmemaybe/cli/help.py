@@ -60,7 +60,7 @@ EXAMPLES = {
     "eval": ("callmemaybe eval cases.jsonl --report report",),
     "tune": (
         "callmemaybe tune --tools tools.py --examples examples.jsonl --output my-model",
-        'callmemaybe call "A table for four" --tools tools.py --model ./my-model',
+        "callmemaybe tune --tools tools.py --examples examples.jsonl --review 20 --output my-model",
     ),
     "show": ("callmemaybe show trace.jsonl --output trace.html",),
 }
