@@ -809,8 +809,8 @@ class LocalGenerator(TurnGenerator):
         )
         # Copies, because another thread may add to either meanwhile.
         cached = set(map(id, list(self._constraints.values())))
-        known = list(self._by_identity.items())
-        self._by_identity = {key: one for key, one in known if id(one) in cached}
+        known = self._by_identity.copy()
+        self._by_identity = {key: one for key, one in known.items() if id(one) in cached}
         trim_cache()
 
 

@@ -60,7 +60,8 @@ def trim(
     """
     seen: set[Automaton] = set()
     steps = retained = 0
-    for key, value in reversed(list(cache.items())):
+    # A copy is made in one piece; a list of pairs is not, and another thread may add to the cache meanwhile.
+    for key, value in reversed(cache.copy().items()):
         automaton = automaton_in(value)
         if not automaton.needs_renewal:
             steps += _steps(automaton, seen)
