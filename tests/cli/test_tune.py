@@ -60,6 +60,7 @@ def tools(tmp_path: Path) -> str:
         ("", ["--minutes", "0"], "--minutes"),
         ("", ["--steps", "0"], "--steps"),
         ("", ["--model", "nowhere"], "nowhere"),
+        ("", ["--prompts", "p.jsonl"], "--prompts"),
         ("", ["--resume"], "no tuning to go on with"),
         ("", [], "--examples: there are no examples"),
     ],
@@ -86,6 +87,17 @@ def test_a_folder_of_something_else_is_not_replaced(
     assert _run(["tune", "--tools", tools, "-o", str(tmp_path / "model")]) == 2
     assert "no model that was tuned" in capsys.readouterr().err
     assert (tmp_path / "model" / "thesis.txt").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize("manifest", ["{", "[]", '{"files": {}}'])
+def test_a_damaged_model_is_refused_before_it_trains(
+    tools: str, tmp_path: Path, manifest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and a sentence, not a traceback after ten minutes."""
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / MANIFEST).write_text(manifest, "utf-8")
+    assert _run(["tune", "--tools", tools, "-o", str(tmp_path / "m"), "--model", str(tmp_path / "base")]) == 2  # fmt: skip
+    assert "no folder of the embedded model" in capsys.readouterr().err
 
 
 def test_without_its_packages_it_says_what_to_install(

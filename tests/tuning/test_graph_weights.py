@@ -86,6 +86,10 @@ def test_a_folder_without_places_cannot_be_tuned(tmp_path: Path) -> None:
     """The error says what is missing."""
     with pytest.raises(InputError, match=PLACES):
         GraphWeights.load(tmp_path)
+    (tmp_path / PLACES).write_bytes((NANO / PLACES).read_bytes())
+    (tmp_path / "model.onnx").write_bytes(b"\xff damaged")
+    with pytest.raises(InputError, match="cannot be read"):
+        GraphWeights.load(tmp_path)
 
 
 def test_the_shipped_places_are_of_the_shipped_files() -> None:

@@ -69,6 +69,8 @@ def test_phrases_come_from_the_name_and_the_description() -> None:
     assert not any("city" in phrase for phrase, _ in phrases)
     assert ("order a taxi", False) in phrases_of(TAXI)
     assert phrases_of(ToolSpec("_")) == [("do it", False)]
+    odd = {"type": "object", "properties": {"Ω(": {"type": "string"}}}
+    assert phrases_of(ToolSpec("m", "Measures it", odd))[0] == ("m", False)
 
 
 def test_a_list_depends_on_its_number_and_the_seed_alone(encoder: Encoder) -> None:

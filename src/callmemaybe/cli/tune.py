@@ -129,6 +129,8 @@ def tune_model(options: TuneOptions) -> ExitCode:
     from callmemaybe.tuning import TuneSettings, parse_examples
     from callmemaybe.tuning import tune as tuned
 
+    if options.prompts is not None and not options.review:
+        raise InputError("these requests are for --review", where="--prompts", hint="say how many are to be shown, such as --review 20")  # fmt: skip
     with options.tools.load() as tools:
         specs = tools.specs
     examples = [

@@ -196,9 +196,15 @@ class GraphWeights:
                 f"this model has no {PLACES}, so it cannot be tuned", where=str(folder),
                 hint="the embedded model can, and what was tuned from it",
             )  # fmt: skip
-        table = json.loads(about.read_text("utf-8"))
-        places = {name: (place, turned) for name, (place, turned) in table["places"].items()}
-        return cls(folder, onnx.load(str(folder / "model.onnx")), table["network"], places)
+        try:
+            table = json.loads(about.read_text("utf-8"))
+            places = {name: (place, turned) for name, (place, turned) in table["places"].items()}
+            return cls(folder, onnx.load(str(folder / "model.onnx")), table["network"], places)
+        except Exception as error:  # a damaged file: onnx has exceptions of its own
+            raise InputError(
+                f"the files of this model cannot be read ({type(error).__name__})", where=str(folder),
+                hint="fetch or tune it again",
+            ) from error  # fmt: skip
 
     @property
     def sizes(self) -> GraphSizes:

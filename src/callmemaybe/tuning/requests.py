@@ -239,7 +239,7 @@ def phrases_of(tool: ToolSpec) -> list[tuple[str, bool]]:
         first, _, rest = sentence.partition(" ")
         for name in tool.schema.get("properties", {}):  # "of a city", where the city is a parameter
             rest = re.sub(
-                rf" (?:of|to|in|for|from|at|on|with|by|about) (?:(?:a|an|the|some|given|specific) )*(?:{'|'.join(words_of(name)) or name})\b.*$",
+                rf" (?:of|to|in|for|from|at|on|with|by|about) (?:(?:a|an|the|some|given|specific) )*(?:{'|'.join(words_of(name)) or re.escape(name)})\b.*$",
                 "", rest,
             )  # fmt: skip
         verb = _imperative(first.lower())

@@ -49,6 +49,17 @@ def add_report(target: Path, report: Mapping[str, Any]) -> None:
         raise WriteError(f"{target}: {error.strerror or error}") from error
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether a folder has a tokenizer and a manifest that names the graph, as a model that can be tuned has."""
+    try:
+        table = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return (
+            bool(table["files"]["model.onnx"]["sha256"]) and (folder / "tokenizer.json").is_file()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def is_tuned(folder: Path) -> bool:
     """Whether a folder holds what :func:`write_folder` writes."""
     try:

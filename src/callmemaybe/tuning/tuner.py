@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from callmemaybe.errors import InputError, WriteError
 from callmemaybe.tools import ToolLike, ToolSpec, check_distinct, tool_specs
 from callmemaybe.tuning.examples import Example, check_examples
-from callmemaybe.tuning.tuned_folder import MANIFEST, add_report, is_tuned, write_folder
+from callmemaybe.tuning.tuned_folder import add_report, is_complete, is_tuned, write_folder
 
 if TYPE_CHECKING:
     from callmemaybe.evals.report import Judged
@@ -246,7 +246,13 @@ class _TuningRun:
         file = self.state / _STATE
         if not file.exists():
             return
-        more = self.fitting.load(file)
+        try:
+            more = self.fitting.load(file)
+        except Exception as error:  # whatever PyTorch's reader says of a damaged file
+            raise InputError(
+                "the state of the tuning that was broken off cannot be read", where=str(file),
+                hint="remove its folder, and begin again",
+            ) from error  # fmt: skip
         if more["fingerprint"] != self._fingerprint():
             raise InputError(
                 "the tuning that was broken off had other functions, examples or settings", where=str(self.state),
@@ -387,7 +393,7 @@ def _folder_of(model: str | Path) -> Path:
     if str(model) == "nano":
         return Path(__file__).parents[1] / "data" / "nano"
     folder = Path(model).expanduser()
-    if not (folder / MANIFEST).is_file():
+    if not is_complete(folder):
         raise InputError(
             "this is no folder of the embedded model", where=str(model),
             hint="tune nano, or a model that was tuned from it",
