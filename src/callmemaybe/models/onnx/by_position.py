@@ -109,33 +109,66 @@ class ByPositionSession(OnnxSession):
             return 0
         first, taken = self._length, 0
         self._claim(first, first + ids.shape[1])  # all at once, so that nothing is moved later
+        apart = ByPositionSession(self._engine)
         for spans in segments:
             start = spans[0].start
             if taken < start and first == 0 == taken:
-                self._take_spans(states, opening(ids[0, :start].tolist()), ids, NOWHERE)
+                self._take_opening(states, ids[:, :start])
             elif taken < start:
                 self._read(ids[:, taken:start])
             at = states.layout.standing(self.cache.arrays, self._length - 1)
             if at is None:
                 return start
-            self._take_spans(states, spans, ids, at)
+            self._take_segment(states, spans, ids, at, apart)
             taken = spans[-1].end
         return taken
 
-    def _take_spans(
-        self, states: SegmentStates, spans: Sequence[Span], ids: Array, at: Array
+    def _take_opening(self, states: SegmentStates, ids: Array) -> None:
+        """Append what a sequence opens with: copy what is kept of it, or read and keep it."""
+        span = opening(ids[0].tolist())
+        if self._copy(states, span, 0, NOWHERE):
+            return
+        self._read(ids)
+        states.keep(span, self.cache.arrays, 0, NOWHERE)
+
+    def _take_segment(
+        self,
+        states: SegmentStates,
+        spans: Sequence[Span],
+        ids: Array,
+        at: Array,
+        apart: ByPositionSession,
     ) -> None:
-        """Append ``spans`` of ``ids``: copy what is kept of them, read and keep the rest."""
-        offset = self._length - spans[0].start
-        for number, span in enumerate(spans):
-            self._claim(offset + span.start, offset + span.end)
-            if not states.copy(span, self.cache.arrays, offset, at):
-                self._read(ids[:, span.start : spans[-1].end])
-                for one in spans[number:]:
-                    states.keep(one, self.cache.arrays, offset, at)
+        """Append the ``spans`` of a segment of ``ids``: copy what is kept of them, read and keep the rest.
+
+        It is read behind the id that begins it in the session ``apart``, and copied here: the fewer positions a
+        pass has before it, the less it costs, and a segment sees none of them.
+        """
+        start, end = spans[0].start, spans[-1].end
+        offset = self._length - start
+        left = list(spans)
+        while left and self._copy(states, left[0], offset, at):
+            del left[0]
+        if not left:
+            return
+        if not apart.length:
+            apart._read(np.array([[states.layout.begin]], ids.dtype))
+        apart.set_length(1)
+        apart._read(ids[:, start:end])
+        for span in left:
+            states.keep(span, apart.cache.arrays, 1 - start, NOWHERE)
+            if not states.copy(span, self.cache.arrays, offset, at):  # too large to be kept
+                self._read(ids[:, span.start : end])
                 return
             self._length += span.end - span.start
+
+    def _copy(self, states: SegmentStates, span: Span, offset: int, at: Array) -> bool:
+        """Append a span by copying it; False where nothing of it is kept."""
+        found = states.copy(span, self.cache.arrays, offset, at)
+        if found:
+            self._length += span.end - span.start
             self._copied += span.end - span.start
+        return found
 
     def _read(self, ids: Array) -> None:
         """Append ids, whose logits nobody asks for."""

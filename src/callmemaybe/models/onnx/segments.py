@@ -49,9 +49,9 @@ class Span(NamedTuple):
 NOWHERE = np.zeros(2, np.int64)
 
 
-def opening(ids: Sequence[int]) -> list[Span]:
+def opening(ids: Sequence[int]) -> Span:
     """Return what stands before the first segment of a sequence; it is kept like a segment."""
-    return [Span((-1, *ids), 0, len(ids))]
+    return Span((-1, *ids), 0, len(ids))
 
 
 @dataclass(frozen=True)
