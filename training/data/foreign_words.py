@@ -7,9 +7,11 @@ request uses (plurals, imperatives, participles) are made by rule; irregular one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, zip_longest
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "sources" / "foreign" / "words"
+LANGUAGES = ("fr", "de", "es")
 Rule = Callable[[str], list[str]]
 
 
@@ -87,7 +89,9 @@ def german_verb(word: str) -> list[str]:
         if stem.endswith("ier") or stem.startswith(("be", "er", "ver", "ent", "emp", "ge"))
         else "ge"
     )
-    soft = stem[:-2] + stem[-1] if stem.endswith(("el", "er")) else stem
+    soft = (
+        stem[:-2] + stem[-1] if stem.endswith(("el", "er")) and not word.endswith("ieren") else stem
+    )
     return [soft + "e", f"{stem}{link}st", f"{stem}{link}t", f"{prefix}{stem}{link}t", stem]
 
 
@@ -168,19 +172,29 @@ def read(folder: Path = FOLDER) -> dict[str, list[str]]:
     """Words of other languages in all their forms, with the English words that they translate.
 
     What is written goes before what is made by rule, and French before German before Spanish where two languages
-    share a form.
+    share a form. The order is that of use: each section of each language in turn, a word at a time with its forms, so
+    that of a part of them every language and section has its share, and what its file says first.
     """
     written: dict[str, list[str]] = {}
     made: dict[str, list[str]] = {}
-    for language in ("fr", "de", "es"):
+    sections: dict[tuple[str, str], list[list[str]]] = {}
+    for language in LANGUAGES:
         for section, word, translations in read_lines(folder / f"{language}.txt"):
-            written.setdefault(word, translations)
             rule = RULES.get((language, section))
-            for form in rule(word) if rule else ():
+            forms = [word, *(rule(word) if rule else ())]
+            sections.setdefault((language, section), []).append(forms)
+            written.setdefault(word, translations)
+            for form in forms[1:]:
                 made.setdefault(form, translations)
     every = made | written
     plain = {without: every[word] for word in every if (without := unaccented(word)) not in every}
-    return every | plain
+    every |= plain
+    ordered: dict[str, list[str]] = {}
+    for entries in zip_longest(*sections.values(), fillvalue=[]):
+        for form in chain.from_iterable(entries):
+            ordered[form] = every[form]
+            ordered[unaccented(form)] = every[unaccented(form)]
+    return ordered
 
 
 PLAIN = str.maketrans("àâäéèêëîïôöûùüçñáíóúœ", "aaaeeeeiioouuucnaioue")
