@@ -71,6 +71,12 @@ exchanged" for `transpose`):
 |---|---|---|---|
 {words}
 
+By language, on held-out functions whose names and descriptions are English:
+
+| language | requests | name | exact |
+|---|---|---|---|
+{languages}
+
 ## Speed
 
 {calls} calls with {functions} functions offered (their part of the prompt is read once), one thread on one
@@ -79,6 +85,10 @@ core: {calls_per_second} calls/s; {ms_p50} ms in the median, {ms_p99} ms at 99%.
 
 {cpu}, Python {python}, {system}, commit {commit}.
 """
+
+
+LANGUAGES = {"fr": "French", "de": "German", "es": "Spanish"}
+FOREIGN = "held-out functions, asked in French, German or Spanish"
 
 
 def held_out(part: str, count: int) -> list[Case]:
@@ -95,6 +105,10 @@ def sets(data: Path, count: int) -> Iterator[tuple[str, list[Case]]]:
     """Yield every set by name; those whose files are missing are left out."""
     yield "held-out functions", held_out("function", count)
     yield "held-out domains", held_out("domain", count)
+    yield FOREIGN, held_out("foreign", count)
+    if (data / "hwu64").is_dir():
+        yield "sentences of known intents", held_out("natural", count)
+        yield "sentences of unseen intents", held_out("intent", count)
     if (data / "sgd").is_dir():
         dialogues = sources.read("sgd", data / "sgd")
         for tag in ("unseen", "seen"):
@@ -198,6 +212,7 @@ def page(results: dict[str, Any]) -> str:
         table=table(results),
         kinds=kinds,
         words=by_words(results),
+        languages=by_language(results),
         megabytes=f"{told['bytes'] / 1e6:.1f}",
         packed=f"{told['packed_bytes'] / 1e6:.1f}",
         steps=f"{told.get('steps', 0):,}",
@@ -210,11 +225,21 @@ def by_words(results: dict[str, Any]) -> str:
     """Return how requests fare that share a word with their function, and those that share none."""
     lines = []
     for name, one in results["sets"].items():
-        for tag in ("a shared word", "no shared word"):
+        for tag in () if name == FOREIGN else ("a shared word", "no shared word"):
             if told := one["by_tag"].get(tag):
                 cells = _cell(told["name"]), _cell(told["exact"])
                 lines.append(f"| {name}, {tag} | {told['name']['of']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def by_language(results: dict[str, Any]) -> str:
+    """Return how requests in other languages fare."""
+    told = results["sets"].get(FOREIGN, {}).get("by_tag", {})
+    rows = ((title, told[tag]) for tag, title in LANGUAGES.items() if tag in told)
+    return "\n".join(
+        f"| {title} | {one['name']['of']} | {_cell(one['name'])} | {_cell(one['exact'])} |"
+        for title, one in rows
+    )
 
 
 def _cell(share: dict[str, Any]) -> str:

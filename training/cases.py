@@ -3,7 +3,7 @@
     python -m training.cases --part function|domain --out CASES.jsonl [--cases 1200]
 
 Four to twelve functions are offered, twelve requests for each list of them. Tags: the size of the
-list, and what makes a case hard ("quotes", "path", "unicode", "negative", ...). Nothing of it is
+list, the language if it is not English, and what makes a case hard ("quotes", "path", "unicode", ...). Nothing of it is
 trained on: functions and domains are held out by the recipe.
 """
 
@@ -70,6 +70,7 @@ def case(name: str, block: Block, pair: Pair) -> dict[str, Any]:
     """One case in the form that the package reads."""
     expected = None
     tags = [f"{len(block.tools)} functions", "none" if not pair.calls else "call"]
+    tags += [block.language] if block.language != "en" else []
     if pair.calls:
         ((index, arguments),) = pair.calls
         expected = {
