@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from training.data import foreign
 from training.data.associations import read
 from training.data.statistics import count_drawn, count_written, table
 from training.recipe import Recipe
@@ -29,13 +30,14 @@ ROWS = {
 }
 WORDS = """* French, German and Spanish words with their English translations, written for this project (its licence,
   `training/data/sources/foreign/words`): each has the vectors of what it translates to. No dictionary was used."""
-REQUESTS = """* Requests in French, German and Spanish to several hundred of the written functions, written for this project (its licence,
-  `training/data/sources/foreign`)."""
+REQUESTS = """* Requests in French (templates for {fr} of the written functions), German ({de}) and Spanish ({es}), written for this project (its
+  licence, `training/data/sources/foreign`)."""
 SAID = """* What people said, as requests to functions: SNIPS (CC0), HWU64 (CC BY 4.0), CLINC150 (CC BY 3.0), Restaurants-8k (CC BY 4.0) and
   the made-up requests of Seal-Tools (Apache-2.0)."""
 UNTRAINED = """English. No request in another language was trained: words of French, German and Spanish are known by their translations
 alone, and most calls of such requests are wrong or refused (last column)."""
-TRAINED = """English first; French, German and Spanish were trained with few requests (last column). No other language."""
+TRAINED = """English first; French, German and Spanish with fewer requests (last column), to functions whose names and descriptions are mostly
+English. No other language."""
 ENGLISH = "English only."
 LISTS = 600  # tool lists that are drawn to describe the data
 FINISHED = "The schedule was run to its end."
@@ -150,7 +152,8 @@ def other_data(recipe: Recipe) -> str:
     if "foreign" in recipe.table["model"]:
         found.append(WORDS)
     if "foreign" in kinds:
-        found.append(REQUESTS)
+        asked = foreign.read(recipe.functions("train"))
+        found.append(REQUESTS.format_map({n: f"{len(t.functions):,}" for n, t in asked.items()}))
     if "natural" in kinds:
         found.append(SAID)
     return "".join(f"\n{each}" for each in found)
