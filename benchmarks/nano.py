@@ -70,13 +70,7 @@ exchanged" for `transpose`):
 | set | requests | name | exact |
 |---|---|---|---|
 {words}
-
-By language, on held-out functions whose names and descriptions are English:
-
-| language | requests | name | exact |
-|---|---|---|---|
 {languages}
-
 ## Speed
 
 {calls} calls with {functions} functions offered (their part of the prompt is read once), one thread on one
@@ -233,13 +227,16 @@ def by_words(results: dict[str, Any]) -> str:
 
 
 def by_language(results: dict[str, Any]) -> str:
-    """Return how requests in other languages fare."""
-    told = results["sets"].get(FOREIGN, {}).get("by_tag", {})
-    rows = ((title, told[tag]) for tag, title in LANGUAGES.items() if tag in told)
-    return "\n".join(
-        f"| {title} | {one['name']['of']} | {_cell(one['name'])} | {_cell(one['exact'])} |"
-        for title, one in rows
+    """Return how requests in other languages fare; nothing where they were not measured."""
+    if FOREIGN not in results["sets"]:
+        return ""
+    told = results["sets"][FOREIGN]["by_tag"]
+    rows = "\n".join(
+        f"| {title} | {told[tag]['name']['of']} | {_cell(told[tag]['name'])} | {_cell(told[tag]['exact'])} |"
+        for tag, title in LANGUAGES.items()
     )
+    about = "By language, on held-out functions whose names and descriptions are English:"
+    return f"\n{about}\n\n| language | requests | name | exact |\n|---|---|---|---|\n{rows}\n"
 
 
 def _cell(share: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ def maker() -> BlockMaker:
     return RECIPE.maker("train", {"foreign": 1.0})
 
 
+@pytest.mark.timeout(900)
 def test_every_function_of_a_language_can_be_asked_for(maker: BlockMaker) -> None:
     """A request of every function is drawn whose dates, times and numbers the values room reads as they are meant."""
     rng = Random(0)
