@@ -14,11 +14,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-#: Why a family has no format yet.
-NO_MINIMAX_M3 = (
-    "no format for MiniMax M3: it writes lists and objects as elements inside of elements, so what a text is depends on "
-    "the schema at every depth; no other family does"
-)
 
 
 def outcomes(

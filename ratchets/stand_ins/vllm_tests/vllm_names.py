@@ -59,6 +59,7 @@ PARSERS = (
     ("longcat", "LongcatFlash", ("longcat",)),
     ("minicpm5", "MiniCPM5XML", ("minicpm5",)),
     ("minimax_m2", "MinimaxM2", ("minimax_m2",)),
+    ("minimax_m3", "MinimaxM3", ("minimax_m3",)),
     ("olmo3", "Olmo3Pythonic", ("olmo3",)),
     ("phi4_mini_json", "Phi4MiniJson", ("phi4_mini",)),
     ("poolside_v1", "PoolsideV1", ("laguna", "laguna_s")),

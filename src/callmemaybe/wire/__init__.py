@@ -7,7 +7,8 @@ per format. The tree has three readings: :mod:`~callmemaybe.wire.rendering` walk
 :mod:`~callmemaybe.wire.output_grammar` replaces its leaves by the tools' names and schemas to say what a
 model may write, and :mod:`~callmemaybe.wire.reader` follows all paths through it (an NFA simulation) to
 turn what was written into the events of :mod:`callmemaybe.tools.events`. Where arguments are not JSON,
-``arg_syntax``, ``arg_grammar`` and ``arg_parser`` are the same three readings of a table of marks.
+``arg_syntax``, ``arg_grammar`` and ``arg_parser`` are the same three readings of a table of marks;
+``element_args``, ``element_grammar`` and ``element_parser``, where values are elements inside of elements.
 Prompts (:mod:`~callmemaybe.wire.prompt`) are tuples of plain text and control tokens, so text that looks
 like a control token stays text.
 

@@ -60,15 +60,15 @@ from callmemaybe.wire.arg_syntax import (
     sort_properties,
 )
 
-_COMMA, _COLON, _PAD = (Control(f"\0{mark}") for mark in ("comma", "colon", "pad"))
-_MARKED = JsonStyle("marked", _COMMA, _COLON, _PAD)
+_COMMA, COLON, _PAD = (Control(f"\0{mark}") for mark in ("comma", "colon", "pad"))
+MARKED = JsonStyle("marked", _COMMA, COLON, _PAD)
 #: States of one automaton over strings; a length limit of tens of thousands needs so many.
 MAX_STATES = 400_000
 
 _QUOTE = lit('"')
 _ANY = many(byte_range(0x00, 0xFF))
 _BARE = lexeme(seq(byte_set(BARE_BYTES - frozenset(b"-./0123456789")), many(byte_set(BARE_BYTES))))
-_JSON_LIKE = lexeme(
+JSON_LIKE = lexeme(
     alt(seq(byte_set(b'"[{-0123456789'), _ANY), lit("true"), lit("false"), lit("null"))
 )
 #: What a character is written as inside quotes: as in JSON, but for the quote itself.
@@ -98,7 +98,7 @@ def arguments_grammar(
     if syntax.is_sorted:
         schema = sort_properties(schema)
     node, rules = json_schema_node(
-        schema, style=_MARKED, prefix=prefix, additional=False, order=order, ground=ground,
+        schema, style=MARKED, prefix=prefix, additional=False, order=order, ground=ground,
         checks=checks,
     )  # fmt: skip
     builder = _ArgGrammarBuilder(syntax, schema, rules)
@@ -165,26 +165,26 @@ class _ArgGrammarBuilder:
         syntax = self._syntax
         if node is _COMMA:
             return lit(syntax.top.between if top and syntax.top else syntax.comma)
-        return lit(syntax.colon) if node is _COLON else lit("")
+        return lit(syntax.colon) if node is COLON else lit("")
 
     def _sequence(self, parts: tuple[Node, ...], top: bool) -> Node:
         """Build parts in order; what stands between the brackets of a value is not top level."""
         found: list[Node] = []
         depth, at, marks = 0, 0, self._syntax.top
         while at < len(parts):
-            part, is_key = parts[at], parts[at + 1 : at + 2] == (_COLON,)
+            part, is_key = parts[at], parts[at + 1 : at + 2] == (COLON,)
             is_top = top and depth == 0
             at += 1
-            if is_top and marks is not None and _is_brace(part, "{}"):
-                found.append(self._marks(marks.begin if _is_brace(part, "{") else marks.end))
+            if is_top and marks is not None and is_brace(part, "{}"):
+                found.append(self._marks(marks.begin if is_brace(part, "{") else marks.end))
             elif is_top and is_key:
-                end = _end_of_value(parts, at + 1)
+                end = end_of_value(parts, at + 1)
                 found.append(self._member(part, seq(*parts[at + 1 : end])))
                 at = end
             elif is_key:
                 found.append(self._key(part, bare=self._syntax.bare))
             else:
-                depth += _is_brace(part, "{[") - _is_brace(part, "}]")
+                depth += is_brace(part, "{[") - is_brace(part, "}]")
                 found.append(self.node(part, top=is_top))
         return seq(*found)
 
@@ -282,7 +282,7 @@ class _ArgGrammarBuilder:
                        lit(marks.after_value))  # fmt: skip
         known = json.loads(key.data) if isinstance(key, Literal) else None
         kinds = argument_kinds(known, self._schema) if known is not None else _BOTH
-        key_node = _without(respell_strings(key, ""), syntax.text_stop(marks.key_end))
+        key_node = without_stop(respell_strings(key, ""), syntax.text_stop(marks.key_end))
         before = "" if self._is_marked else marks.before_key
         return seq(self._marks(before), key_node, self._behind_key(marks, value, kinds),
                    self._marks(marks.after_value))  # fmt: skip
@@ -315,12 +315,12 @@ class _ArgGrammarBuilder:
         if "text" not in kinds:
             return self.node(value, top=False)
         texts, others = split_strings(value, self._rules)
-        plain = _without(respell_strings(texts, ""), stop) if texts is not NOTHING else NOTHING
+        plain = without_stop(respell_strings(texts, ""), stop) if texts is not NOTHING else NOTHING
         if "other" not in kinds:
             return plain
         if plain is NOTHING:
             return self.node(others, top=False)
-        return alt(Difference(plain, _JSON_LIKE), texts, self.node(others, top=False))
+        return alt(Difference(plain, JSON_LIKE), texts, self.node(others, top=False))
 
     # -- keys, strings and words ----------------------------------------------------------------
 
@@ -362,11 +362,11 @@ class _ArgGrammarBuilder:
 _BOTH = frozenset(("text", "other"))
 
 
-def _end_of_value(parts: tuple[Node, ...], start: int) -> int:
+def end_of_value(parts: tuple[Node, ...], start: int) -> int:
     """Return where the value that begins at ``start`` ends: one part, or through its bracket."""
     depth = 0
     for at in range(start, len(parts)):
-        depth += _is_brace(parts[at], "{[") - _is_brace(parts[at], "}]")
+        depth += is_brace(parts[at], "{[") - is_brace(parts[at], "}]")
         if depth == 0:
             return at + 1
     raise AssertionError("a bracket without its other")
@@ -433,7 +433,7 @@ def split_types(node: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
     }
 
 
-def _without(node: Node, stop: str) -> Node:
+def without_stop(node: Node, stop: str) -> Node:
     """Return the texts of a language that are not read as ending early if ``stop`` follows them."""
     if not stop:
         return lexeme(node)
@@ -447,12 +447,13 @@ def _without(node: Node, stop: str) -> Node:
     return Difference(lexeme(node), lexeme(alt(seq(_ANY, lit(data), _ANY), *tails)))
 
 
-def _is_brace(node: Node, which: str) -> bool:
+def is_brace(node: Node, which: str) -> bool:
+    """Whether a node is one of these characters, alone."""
     return isinstance(node, Literal) and len(node.data) == 1 and node.data in which.encode()
 
 
 def _is_punctuation(node: Node) -> bool:
-    return _is_brace(node, "{}[]")
+    return is_brace(node, "{}[]")
 
 
 # -- strings with other escapes -------------------------------------------------------------------

@@ -26,7 +26,7 @@ _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"True": b"tru
           b"False": b"false", b"None": b"null"}  # fmt: skip
 _JSON_WORDS = (b"true", b"false", b"null")
 #: Where a reader of a raw value in JSON is: outside of strings, in one, or behind a backslash in one.
-_JSON, _JSON_STRING, _JSON_ESCAPE = "json", "json string", "json escape"
+JSON_VALUE, JSON_STRING, JSON_ESCAPE = "json", "json string", "json escape"
 _Symbols = tuple[int | Control, ...]
 _SPACES: frozenset[int | Control] = frozenset(b" \t\r\n")
 
@@ -265,7 +265,7 @@ class ArgParser:
         (role, detail), (matched, held) = op.data, op.more
         top = self._syntax.top
         assert top is not None
-        if detail in (_JSON_STRING, _JSON_ESCAPE) and isinstance(symbol, int):
+        if detail in (JSON_STRING, JSON_ESCAPE) and isinstance(symbol, int):
             # Inside of a string of a JSON value no text is a mark.
             mode = _json_mode(detail, bytes([symbol]))
             return True, bytes([symbol]), [_Op("raw", (role, mode), (0, b""))]
@@ -293,10 +293,10 @@ class ArgParser:
             output = (b"" if detail else b", ") + dumps(key).encode() + b": "
             taken, out, ops = self._behind_key(argument_kinds(key, self._parameters), output)
             return taken, out, [*more, *ops]
-        mode, held, output = _advance_raw(detail, held, text)
+        mode, held, output = advance_raw(detail, held, text)
         if seen != stop:
             return True, output, [_Op("raw", (role, mode), (len(seen), held))]
-        return True, output + _end_raw(mode, held), [*more, _Op("next")]
+        return True, output + end_raw(mode, held), [*more, _Op("next")]
 
     def _behind_key(self, kinds: frozenset[str], output: bytes) -> tuple[bool, bytes, list[_Op]]:
         """Behind a key: its value; first, where one tells what kind of value it is, a mark."""
@@ -308,7 +308,7 @@ class ArgParser:
             return True, output + (b'"' if mode == "text" else b""), [value]
         known = len(top.key_end)
         text = [_Op("emit", b'"'), _Op("raw", ("value", "text"), (0, b""))]
-        value = _Op("raw", ("value", _JSON), (0, b""))
+        value = _Op("raw", ("value", JSON_VALUE), (0, b""))
         others = tuple((self._symbols(mark[known:]), [value]) for mark in top.json_marks())
         return True, output, [_Op("pick", ((self._symbols(top.after_key[known:]), text), *others))]
 
@@ -316,7 +316,7 @@ class ArgParser:
     def _mode(kinds: frozenset[str]) -> str:
         if "other" not in kinds:
             return "text"
-        return "either" if "text" in kinds else _JSON
+        return "either" if "text" in kinds else JSON_VALUE
 
 
 _EMPTY = _Op("text", ())
@@ -359,7 +359,7 @@ def _quoted(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
     return True, _JSON_SPELLING[symbol], [op]
 
 
-def _advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:
+def advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:
     """Return the mode, what is held back, and the JSON for ``freed``, more of a raw value."""
     if mode == "text":
         return mode, b"", b"".join(_JSON_SPELLING[byte] for byte in freed)
@@ -369,23 +369,23 @@ def _advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, byte
     if not held or any(word.startswith(held) for word in _JSON_WORDS):
         return mode, held, b""
     if held[0] in b'"[{' or held[0] in _NUMBER_FIRST:
-        return _json_mode(_JSON, held), b"", held
+        return _json_mode(JSON_VALUE, held), b"", held
     return "text", b"", b'"' + b"".join(_JSON_SPELLING[byte] for byte in held)
 
 
 def _json_mode(mode: str, data: bytes) -> str:
     """Return where in a JSON value a reader is after these bytes."""
     for byte in data:
-        if mode == _JSON:
-            mode = _JSON_STRING if byte == _QUOTE else _JSON
-        elif mode == _JSON_ESCAPE:
-            mode = _JSON_STRING
+        if mode == JSON_VALUE:
+            mode = JSON_STRING if byte == _QUOTE else JSON_VALUE
+        elif mode == JSON_ESCAPE:
+            mode = JSON_STRING
         elif byte in (_QUOTE, _BACKSLASH):
-            mode = _JSON if byte == _QUOTE else _JSON_ESCAPE
+            mode = JSON_VALUE if byte == _QUOTE else JSON_ESCAPE
     return mode
 
 
-def _end_raw(mode: str, held: bytes) -> bytes:
+def end_raw(mode: str, held: bytes) -> bytes:
     """Return the JSON that ends a raw value."""
     if mode == "either":
         return held if held in _JSON_WORDS else b'"' + held + b'"'

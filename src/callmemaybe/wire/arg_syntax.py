@@ -91,7 +91,8 @@ class ArgSyntax:
     tokens, where nothing is escaped; or, ``raw`` and at the top level, without either, up to the mark
     that follows the value. ``bare``: keys inside of values have no quotes either. ``is_sorted``:
     members stand in the order of their keys. ``tokens``: the parts of the marks that are control
-    tokens; only ``raw`` syntaxes have any.
+    tokens; only ``raw`` syntaxes have any. ``item``: lists and objects are elements inside of elements
+    (see ``element_args``), and this is the name of those of a list.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ArgSyntax:
     bare: bool = False
     is_sorted: bool = False
     tokens: tuple[str, ...] = ()
+    item: str = ""
 
     def split(self, mark: str) -> tuple[str | Control, ...]:
         """Return a mark as text and control tokens."""
@@ -198,7 +200,7 @@ def value_kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozens
         return frozenset(("text", "other"))
     found = {"text", "other"}
     if isinstance(reference := schema.get("$ref"), str):
-        found &= value_kinds(_follow(reference, root), root, depth + 1)
+        found &= value_kinds(follow_reference(reference, root), root, depth + 1)
     type_keywords = {key: schema[key] for key in ("type", "nullable") if key in schema}
     if (kind := normalize_dialect(type_keywords).get("type")) is not None:
         types = set(kind) if isinstance(kind, list) else {kind}
@@ -215,7 +217,7 @@ def value_kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozens
     return frozenset(found)
 
 
-def _follow(reference: str, root: Mapping[str, Any]) -> Any:
+def follow_reference(reference: str, root: Mapping[str, Any]) -> Any:
     """Follow a pointer within the schema; True (anything) for anchors and other documents."""
     if reference != "#" and not reference.startswith("#/"):
         return True

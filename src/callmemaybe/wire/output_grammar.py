@@ -43,6 +43,7 @@ from callmemaybe.grammar.nodes import (
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_grammar import arguments_grammar
 from callmemaybe.wire.arg_syntax import spelled_for
+from callmemaybe.wire.element_grammar import elements_grammar
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
@@ -455,9 +456,8 @@ class OutputGrammarBuilder:
             if fence and not has_token(TokenNode(fence), self._controls):
                 raise missing_token(fence)
             syntax = spelled_for(node.syntax, self._controls)
-            return arguments_grammar(
-                tool.schema, syntax, prefix, order=order, ground=ground, checks=checks
-            )
+            write = elements_grammar if syntax.item else arguments_grammar
+            return write(tool.schema, syntax, prefix, order=order, ground=ground, checks=checks)
         # Arguments that nobody declared are of no use to a tool: additional=False.
         return json_schema_node(
             tool.schema, style=node.style, prefix=prefix, additional=False, order=order,

@@ -30,6 +30,7 @@ from callmemaybe.tools import (
 )
 from callmemaybe.wire.arg_parser import ArgParser
 from callmemaybe.wire.arg_syntax import BARE_BYTES
+from callmemaybe.wire.element_parser import ElementParser
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
@@ -301,7 +302,8 @@ class OutputReader:
                 yield _TreePath(node, node.length, rest, notes)
             case ArgumentsNode() if node.syntax.top is not None:
                 parameters = self._parameters.get(self._name_on(notes))
-                parser = ArgParser(node.syntax, parameters, self._controls)
+                kind = ElementParser if node.syntax.item else ArgParser
+                parser = kind(node.syntax, parameters, self._controls)
                 yield _TreePath(node, (parser, parser.start()), rest, notes)
             case ArgumentsNode():
                 yield _TreePath(node, (0, _PLAIN), rest, notes)

@@ -9,6 +9,7 @@ from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_syntax import ends_early, render_arguments, spelled_for
+from callmemaybe.wire.element_args import render_elements
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,
     CallsNode,
@@ -129,7 +130,8 @@ class _CallRenderer:
         if syntax.fence and not has_token(TokenNode(syntax.fence), self._controls):
             raise missing_token(syntax.fence)
         tool = self._tools.get(call.name)
-        yield from render_arguments(
+        write = render_elements if syntax.item else render_arguments
+        yield from write(
             spelled_for(syntax, self._controls),
             call.arguments,
             None if tool is None else tool.parameters,
