@@ -47,7 +47,7 @@ def beats(path, attempt, how):
     while time.monotonic() < until and f"{attempt}\\n" not in open(path).read():
         time.sleep(0.01)
 
-@tool(effect="idempotent", writes="x", timeout=3, attempts=2)
+@tool(effect="idempotent", writes="x", timeout=8, attempts=2)
 def hang(path: str, how: str, context: Context) -> str:
     """Start a program in a session of its own, and hang on the first attempt."""
     if context.attempt > 1:
