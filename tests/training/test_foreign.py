@@ -133,3 +133,19 @@ def test_forms_are_made_by_rule() -> None:
     assert words["schalte"] == words["schalten"]
     assert words["habitaciones"] == words["habitación"]
     assert words["lumieres"] == words["lumière"]
+
+
+def test_a_part_of_the_words_has_some_of_every_language(tmp_path: Path) -> None:
+    """Words come in turn, each with its forms, and mean what is written before what a rule makes."""
+    for language, text in (
+        ("fr", "[verbs]\nallumer=light tester=test\n[words]\nschalte=shawl\n"),
+        ("de", "[verbs]\nschalten=switch\n[words]\nuhr=clock\n"),
+        ("es", "[nouns]\nluz=light\n"),
+    ):
+        (tmp_path / f"{language}.txt").write_text(text, "utf-8")
+    found = foreign_words.read(tmp_path)
+    order = list(found)
+    assert order.index("schalten") < order.index("luz") < order.index("tester")
+    assert order.index("allumée") + 1 == order.index("allumee")
+    assert found["schalte"] == ["shawl"]
+    assert found["luces"] == ["light"]
