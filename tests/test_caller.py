@@ -717,3 +717,15 @@ def test_strategies_that_contradict_themselves_are_refused(options: dict[str, An
     """Several answers take chance, and either draws or a search, which is no wider than memory is."""
     with pytest.raises(InputError, match=r"best_of|at most 1,000"):
         caller("hermes", HERMES, **options)
+
+
+@pytest.mark.parametrize("depth", [150, 500, 3000, 20_000])
+def test_a_schema_that_nests_deeply_ends_in_one_sentence(depth: int) -> None:
+    """No schema ends in a RecursionError, and a message does not repeat thousands of levels."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    deep = ToolSpec("f", "d", {"type": "object", "properties": {"x": schema}, "required": ["x"]})
+    with pytest.raises(InputError) as caught:
+        Caller(load_model("nano"), [deep], max_tokens=512)
+    assert len(str(caught.value)) < 1000

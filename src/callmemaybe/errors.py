@@ -34,6 +34,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+#: Characters of a place that a message shows; a JSON pointer into a schema may have thousands.
+SHOWN = 400
+
 
 class CallMeMaybeError(Exception):
     """The root of every exception that this package raises on purpose."""
@@ -42,7 +45,8 @@ class CallMeMaybeError(Exception):
 class InputError(CallMeMaybeError):
     """The data handed in is wrong; says where, what, and what to do about it.
 
-    ``where`` is a file with line and column, a JSON pointer, or an argument's name.
+    ``where`` is a file with line and column, a JSON pointer, or an argument's name. The text of the error shows
+    the beginning and the end of a long one.
     """
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
@@ -52,7 +56,10 @@ class InputError(CallMeMaybeError):
         self.hint = hint
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        where = self.where or ""
+        if len(where) > SHOWN:
+            where = f"{where[: SHOWN - 100]} ... {where[-100:]}"
+        place = f"{where}: " if where else ""
         advice = f"; {self.hint}" if self.hint else ""
         return f"{place}{self.message}{advice}"
 

@@ -47,6 +47,8 @@ class ElementState(NamedTuple):
     held: bytes = b""
     #: The tag so far; None: in none.
     tag: bytes | None = None
+    #: Whether the tag closes a value: that has ended already, so the tag's name does not count for it.
+    is_ended: bool = False
     #: How many bytes of the mark in front of a tag are read, where it is text.
     matched: int = 0
     is_started: bool = False
@@ -136,6 +138,9 @@ class ElementParser:
             if byte in (b" ", b"\t", b"\r", b"\n"):
                 return state, b""
             return (state._replace(tag=byte), b"") if byte == b"<" else None
+        if tag + byte == b"</" and state.place is not None:
+            after = state._replace(place=None, mode="", held=b"", tag=b"</", is_ended=True)
+            return after, self._end_of_value(state)
         if byte != b">":
             return state._replace(tag=tag + byte), b""
         name = tag[1:].decode(errors="replace")
@@ -163,8 +168,8 @@ class ElementParser:
 
     def _close(self, state: ElementState, tag: str) -> _Step:
         holder = state.holder
-        if state.place is not None:
-            return ElementState(holder, is_started=True), self._end_of_value(state)
+        if state.is_ended:
+            return ElementState(holder, is_started=True), b""
         output = _BRACKETS[holder.kind][1]
         if holder.outer is not None:
             return ElementState(holder.outer, is_started=True), output

@@ -56,6 +56,8 @@ _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none
 #: The most characters of a type in a form, and of a form, in the training data, too: a function of many
 #: parameters must not become slow to call.
 MAX_TYPE_LENGTH, MAX_FORM_LENGTH = 200, 400
+#: Levels of a type that are written; a level takes two characters, so deeper ones are too long to be shown.
+DEEPEST = MAX_TYPE_LENGTH // 2
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> PromptParts:
@@ -166,9 +168,10 @@ def _field(
     inner: Any,
     required: frozenset[Any],
     write_values: Callable[[Sequence[Any]], str],
+    depth: int = DEEPEST,
 ) -> str:
     mark = "" if name in required else "?"
-    return f"{name}{mark} {type_text(inner, write_values)}"
+    return f"{name}{mark} {type_text(inner, write_values, depth)}"
 
 
 def _described(text: str, description: object) -> str:
@@ -231,9 +234,16 @@ def _index_of(texts: tuple[str, ...]) -> ValueIndex:
     return ValueIndex(texts)
 
 
-def type_text(schema: Any, write_values: Callable[[Sequence[Any]], str] = _all_values) -> str:
-    """Return a short text for the values that a schema allows; ``write_values`` writes those of an enum."""
-    if not isinstance(schema, Mapping):
+def type_text(
+    schema: Any,
+    write_values: Callable[[Sequence[Any]], str] = _all_values,
+    depth: int = DEEPEST,
+) -> str:
+    """Return a short text for the values that a schema allows; ``write_values`` writes those of an enum.
+
+    What nests more than ``depth`` levels deep is "any".
+    """
+    if not isinstance(schema, Mapping) or not depth:
         return "any"
     if isinstance(schema.get("enum"), list):
         return write_values(schema["enum"])
@@ -241,17 +251,18 @@ def type_text(schema: Any, write_values: Callable[[Sequence[Any]], str] = _all_v
         return dumps(schema["const"], compact=True)
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            return "|".join(type_text(each, write_values) for each in schema[keyword])
+            return "|".join(type_text(each, write_values, depth - 1) for each in schema[keyword])
     kind = schema.get("type", "any")
     if isinstance(kind, list):
-        return "|".join(type_text({**schema, "type": each}, write_values) for each in kind)
+        each_kind = ({**schema, "type": each} for each in kind)
+        return "|".join(type_text(each, write_values, depth - 1) for each in each_kind)
     if kind == "array":
-        return f"[{type_text(schema.get('items'), write_values)}]"
+        return f"[{type_text(schema.get('items'), write_values, depth - 1)}]"
     if kind == "object":
         properties = schema.get("properties")
         fields = properties.items() if isinstance(properties, Mapping) else ()
         required = _required(schema)
-        texts = (_field(name, inner, required, write_values) for name, inner in fields)
+        texts = (_field(name, inner, required, write_values, depth - 1) for name, inner in fields)
         return "{" + ",".join(texts) + "}"
     if kind == "string":
         return str(schema.get("format", "string"))
