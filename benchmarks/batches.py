@@ -413,7 +413,7 @@ def section(results: dict[str, Any]) -> str:
             lost = f"{one['lost']} rows lost, {'equal' if one['is_equal'] else 'NOT equal'}"
             more.append(
                 f"{what}, {one['kills']} times `kill -9` at random moments of a run over {one['prompts']:,} prompts, each time "
-                f"gone on with `--resume`: {lost} to the bytes of a run that nobody disturbed (commit {one['machine']['commit']})."
+                f"continued with `--resume`: {lost} to the bytes of an undisturbed run (commit {one['machine']['commit']})."
             )
     if one := figures.get("resume"):
         more.append(

@@ -15,7 +15,7 @@ This page is written by `docs/generate.py` from `benchmarks/results/tune.json`, 
 How to tune: [tune the embedded model](../how-to/tune.md).
 
 The functions are intents of HWU64 (requests to a home robot) and SNIPS, which the embedded model was never trained on; their slots are optional texts to
-copy. Of each function the given number of sentences are examples, and others measure, in use, with grammars. *Nearest*: the answer of the example whose words are likest
+copy. Of each function the given number of sentences are examples, and others measure, in use, with grammars. *Nearest*: the answer of the example with the most similar words
 (TF-IDF), its values exchanged for those between the same words. *Forgotten*: requests for functions that no training saw, before and after. Percent of requests answered
 rightly, all of the call, with Wilson's 95% intervals. One thread.
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"(<!-- not run: [^>]*-->\n+)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 GENERATED = runpy.run_path(str(ROOT / "docs" / "generate.py"))["PAGES"]
+ADDRESS = "127.0.0.1:8080"  # of a server on the pages; here it has a free port
+EXTRAS = re.compile(r"pip install (?:-e )?'(?:callmemaybe|\.)\[([\w,-]+)\]'")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -37,13 +40,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place that looks like a checkout and may be written to."""
     shutil.copytree(ROOT / "data" / "input", tmp_path / "data" / "input")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    prompts = '{"prompt": "Is 97 a prime number?"}\n{"prompt": "Multiply 6 by 7"}\n'
+    (tmp_path / "prompts.jsonl").write_text(prompts, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[str]:
+    """The address of `callmemaybe serve`."""
+    command = [sys.executable, "-m", "callmemaybe", "serve", "--quiet", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            found = re.search(r"http://(\S+)", said)
+            assert found, said
+            yield found[1]
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize("code", blocks("python"))
-def test_python_blocks_run(code: str, folder: Path) -> None:
-    """Each Python block of the docs runs on its own."""
+def test_python_blocks_run(code: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Each Python block of the docs runs on its own; one that asks a server finds it."""
+    if ADDRESS in code:
+        code = code.replace(ADDRESS, request.getfixturevalue("served"))
     (folder / "block.py").write_text(code, encoding="utf-8")
     runpy.run_path("block.py", run_name="__main__")
 
@@ -64,7 +86,7 @@ def test_shell_blocks_run(code: str, folder: Path) -> None:
     for line in (line for line in lines if line and line.split()[0] != "make"):
         assert shlex.split(line, comments=True)[0] in {"callmemaybe", "python"}, line
         done = subprocess.run(
-            line, shell=True, cwd=folder, env={**os.environ, "PATH": path},
+            line, shell=True, cwd=folder, env={**os.environ, "PATH": path, "HOME": str(folder)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -109,6 +131,19 @@ def test_every_dependency_is_justified() -> None:
     core = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     names = [re.split(r"[<>=\[ ]", requirement)[0] for requirement in core]
     assert [name for name in names if f"| {name} |" not in page] == []
+
+
+def test_every_extra_is_there() -> None:
+    """What a page has a reader install exists; pip only warns of an extra that does not."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [
+        (page.name, extra)
+        for page in PAGES
+        for found in EXTRAS.findall(page.read_text(encoding="utf-8"))
+        for extra in found.split(",")
+    ]
+    assert len(named) > 10
+    assert [one for one in named if one[1] not in extras["optional-dependencies"]] == []
 
 
 def test_every_idea_is_in_the_index() -> None:

@@ -158,10 +158,11 @@ def test_another_notation_is_tried_where_one_is_refused() -> None:
         assert Caller(remote(address), TOOLS).call("x").call is not None
         assert ["grammar" in body for _, body, _ in asked] == [True, False]
     with (
-        server(lambda *_: (422, {"detail": "nothing like that"}), "sglang") as (address, _),
-        pytest.raises(ModelError, match="takes this grammar in no way: ebnf: nothing like that"),
+        server(lambda *_: (422, {"detail": "Nothing like that."}), "sglang") as (address, _),
+        pytest.raises(ModelError, match="takes this grammar in no way: ebnf: Nothing") as refused,
     ):
         Caller(remote(address), TOOLS).call("x")
+    assert "like that. If it is another kind" in str(refused.value)
 
 
 def test_spaces_and_order_are_put_right_and_reported() -> None:

@@ -282,7 +282,7 @@ class RemoteModel:
                 if error.kind != "request":
                     raise
                 # This server or version does not support this notation; try the next.
-                refusals.append(f"{way}: {error.quoted.removeprefix(': ')}")
+                refusals.append(f"{way}: {error.quoted.removeprefix(': ').removesuffix('.')}")
                 continue
             return Completion(
                 reader.text, way, reader.finish, tries, time.monotonic() - started, reader.calls,
