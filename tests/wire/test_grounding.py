@@ -111,7 +111,7 @@ def test_keys_that_are_no_words_in_any_order() -> None:
         except InputError:
             parts = None
         if parts is None or form.name in {"gemma4", "functiongemma"}:
-            with pytest.raises(UnsupportedSchema, match="in any order|cannot write the key"):
+            with pytest.raises(UnsupportedSchema, match=r"in any order|cannot write the key"):
                 form.output_grammar(tools, OutputSpec(order="any"))
             continue
         automaton = automaton_of(form.output_grammar(tools, OutputSpec(order="any")))
